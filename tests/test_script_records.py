@@ -175,9 +175,22 @@ for _ in range(3):
 assert torch.cuda.make_graphed_callables(torch.sin, (x,))(x).is_cuda
 # not seen: s.py:12: a CUDA graph was not replayed; without a GPU its arrays keep their values (3 times)
 # not seen: s.py:13: a CUDA graph was not replayed; without a GPU its arrays keep their values (3 times)
+## functions are compiled, and sent to other processes, as they were written
+import cupy, numba, numba.cloudpickle, subprocess, sys
+fast = numba.njit(fastmath=True)
+@fast
+def total(x):
+    for v in x: x[0] += v
+    return x[0]
+read = "import pickle, sys; print(pickle.load(sys.stdin.buffer)([1]))"
+sent = numba.cloudpickle.dumps(lambda x: [2 * v for v in x])
+assert subprocess.run([sys.executable, "-c", read], input=sent, capture_output=True).stdout.strip() == b"[2]"
+assert total(cupy.ones(3).get()) == 4  # download ndarray.get, 1, 24
+# not seen: What crosses in a subprocess that the script starts: python
 ## names that scripts print or set do not end them
-import collections, cupy, cupy.testing, cupyx
+import collections, cupy, cupy.testing, cupyx, weakref
 y, x = cupy.mgrid[:2, :3]
+assert weakref.ref(x)() is x
 square = cupy.memoize(for_each_device=True)(lambda n: n * n)
 third = cupy.vectorize(lambda n: n / 3)
 cupy.fft.config.use_multi_gpus = False

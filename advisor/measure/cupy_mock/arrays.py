@@ -41,7 +41,7 @@ class DeviceArray(NDArrayOperatorsMixin):
     """See the module; operators are calls of ufuncs. `plain` is the NumPy array that holds the values."""
 
     __array_priority__ = 100
-    __slots__ = ("_watch", "plain")
+    __slots__ = ("__weakref__", "_watch", "plain")
 
     def __init__(self, plain: npt.NDArray[Any], watch: Watch) -> None:
         self.plain = plain

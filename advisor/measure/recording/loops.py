@@ -11,6 +11,8 @@ import sys
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
+from inspect import iscode
 from itertools import count
 from time import perf_counter
 from types import CodeType, FrameType
@@ -29,9 +31,6 @@ MOST_TIMES = 65_536
 """Iterations whose times are kept; of more, every second, fourth and so on."""
 LAUNCH_SAMPLE = 31
 """A prime number, so that loops of so many launches are not missed."""
-DEEPEST = 20_000
-"""Recursion limit while loops are counted: each of 600 `elif`s is one level of the tree deeper than the last,
-and takes two calls."""
 FAST_ITERATIONS, FAST_SECONDS = 2048, 100e-6
 """A loop of that many iterations without a crossing is fast when one takes less: a head of 0.2 µs would be
 more than 0.2 % of it."""
@@ -197,6 +196,7 @@ class Loops:
         self.files: dict[str, dict[Scope, list[Loop]]] = {}
         """The loops of each transformed file by the code object that they are in."""
         self._codes: dict[str, CodeType] = {}
+        self._sources: dict[str, bytes | str] = {}
 
     def compiled(self, source: bytes | str, file: str) -> CodeType:
         """The file's code with its loops counted, the same ones each time. Raises SyntaxError."""
@@ -212,14 +212,21 @@ class Loops:
             return len(self.table) - 4
 
         limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, DEEPEST))
+        sys.setrecursionlimit(
+            20 * limit
+        )  # of 600 `elif`s, each is one level of the tree deeper than the last
         try:
             _Heads(add, _compiled_names(tree)).visit(tree)
             code: CodeType = compile(tree, file, "exec", dont_inherit=True)
         finally:
             sys.setrecursionlimit(limit)
-        self.files[file], self._codes[file] = scopes, code
+        self.files[file], self._codes[file], self._sources[file] = scopes, code, source
         return code
+
+    def plain(self, code: Any) -> Any:
+        """A function's code as it was written, for what compiles it or sends it to another process."""
+        file = getattr(code, "co_filename", None)
+        return _codes(self._sources[file], file).get(_key(code), code) if file in self._sources else code
 
     def around(self, code: CodeType, line: int) -> tuple[Loop, ...]:
         """The loops of a code object that a line of it is in, the outermost first."""
@@ -235,6 +242,19 @@ class Loops:
     def settle(self) -> None:
         for loop in self.all:
             loop.settle()
+
+
+@cache
+def _codes(source: bytes | str, file: str) -> dict[Any, CodeType]:
+    """All code objects of a file, by what tells them apart."""
+    codes = [compile(source, file, "exec", dont_inherit=True)]
+    for each in codes:
+        codes += filter(iscode, each.co_consts)
+    return {_key(each): each for each in codes}
+
+
+def _key(code: CodeType) -> tuple[Any, ...]:
+    return code.co_name, code.co_firstlineno, code.co_varnames, code.co_freevars
 
 
 def _compiled_names(tree: ast.AST) -> set[str]:

@@ -237,13 +237,11 @@ class Player:
         if args and not isinstance(args[0], torch.Tensor) and (values := values_of(args[0])) is not None:
             args = self.move(torch.from_numpy(values)), *args[1:]
         source = args[0] if args and isinstance(args[0], torch.Tensor) else None
-        device = options.pop("device", None)
-        pins = options.pop("pin_memory", False)
-        if device is not None and not _is_gpu(device):
-            options["device"] = device
+        device, pins = options.pop("device", None), options.pop("pin_memory", False)
         if device is None:
             device = source.device if source is not None else self._default_device()
-        with self._plain(), torch.device("cpu"):
+        options["device"] = "cpu" if _is_gpu(device) else device
+        with self._plain():
             result = call(*args, **options)
         if _is_gpu(device):
             same = source is not None and result is source and not source.is_cuda

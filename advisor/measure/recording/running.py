@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,11 @@ from advisor.profiles.crossings import PROCESSES
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.")
 _OPERATORS = str(mixins.__file__)
 """Those of the mock's arrays are NumPy's."""
+_PLAIN = (
+    *("numba.core.bytecode", "numba.cuda.core.bytecode"),
+    *(f"{owner}cloudpickle.cloudpickle" for owner in ("", "joblib.externals.", "numba.", "pyspark.", "ray.")),
+)
+"""Modules that read the code of functions: to compile it, or to send it to other processes."""
 _GROUPS: Any = getattr(builtins, "BaseExceptionGroup", ())
 """Errors that hold others, from Python 3.11 on."""
 _STARTS = re.compile(r"from multiprocessing\.(spawn|forkserver) import")
@@ -75,7 +81,9 @@ def program_of(job: ScriptJob, loops: Loops) -> Program:
         ) from None
     sys.argv[0] = file if job.module else job.file
     module = ModuleType("__main__")
-    module.__dict__.update(__file__=file, __spec__=spec, __cached__=None, __builtins__=builtins)
+    module.__dict__.update(
+        __file__=file, __spec__=spec, __cached__=None, __annotations__={}, __builtins__=builtins
+    )
     if spec is not None:
         module.__dict__.update(__package__=spec.parent, __loader__=spec.loader)
     return Program(file, code, module)
@@ -161,16 +169,25 @@ def _places(place: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def hide_ours() -> None:
-    """Our frames are in no traceback that the script, a thread of its or a library prints."""
-    for name in ("walk_tb", "_walk_tb_with_full_positions"):
-        shown = wrapping(lambda walk, begin: (each for each in walk(begin) if not _is_hidden(each[0])))
-        replace(traceback, name, shown)
+    """Our frames are in no traceback and no warning that the script, a thread of its or a library prints."""
 
     def tell(hook: Callable[..., None], args: Any) -> None:
         _hide_ours(args.exc_value)
         hook(args)
 
+    def warn(show: Callable[..., None], text: Any, kind: Any, file: str, line: int, *rest: Any) -> None:
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and (_is_hidden(frame) or frame.f_code.co_filename == warnings.__file__):
+            frame = frame.f_back
+        if file.startswith(f"{OUR_FOLDER}/") and frame is not None:
+            file, line = frame.f_code.co_filename, frame.f_lineno
+        show(text, kind, file, line, *rest)
+
+    for name in ("walk_tb", "_walk_tb_with_full_positions"):
+        shown = wrapping(lambda walk, begin: (each for each in walk(begin) if not _is_hidden(each[0])))
+        replace(traceback, name, shown)
     replace(threading, "excepthook", wrapping(tell))
+    replace(warnings, "showwarning", wrapping(warn))
 
 
 def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> None:
@@ -245,7 +262,16 @@ class Finder(MetaPathFinder):
         installs: Mapping[str, Callable[[ModuleType], None]],
         plays: Mapping[str, Callable[[], ModuleType | None]],
     ) -> None:
-        self._own, self._loops, self._installs, self._plays = own, loops, dict(installs), dict(plays)
+        self._own, self._loops, self._plays = own, loops, dict(plays)
+        self._installs = dict.fromkeys(_PLAIN, self._give_plain) | dict(installs)
+
+    def _give_plain(self, module: ModuleType) -> None:
+        """Functions have their own code where Numba compiles them, and in another process."""
+        plain = self._loops.plain
+        replace(module, "get_code_object", wrapping(lambda get, function: plain(get(function))))
+        table: dict[type, Any] = getattr(getattr(module, "Pickler", None), "_dispatch_table", {})
+        if reduce := table.get(CodeType):
+            table[CodeType] = lambda code: reduce(plain(code))
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

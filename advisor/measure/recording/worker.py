@@ -21,7 +21,7 @@ from advisor import units
 from advisor.devices.gpus import gpu_state
 from advisor.errors import AdvisorError, UsageError
 from advisor.measure.backends.cuda_calls import Driver
-from advisor.measure.fork_server import die_with_parent, end_if_forked
+from advisor.measure.fork_server import die_with_parent
 from advisor.measure.jobs import Problem, Recorded, ScriptJob, write_outcome
 from advisor.measure.recording import played
 from advisor.measure.recording.assembling import Assembler, overheads
@@ -60,7 +60,6 @@ _PLAYING = f"from {__name__} import play; play({{!r}}); "
 def main(arguments: list[str]) -> None:
     """Leaves a `Recorded` however the script ends, a `Problem` where it cannot begin."""
     die_with_parent(int(arguments[1]))
-    worker = os.getpid()
     job = ScriptJob.model_validate_json(Path(arguments[0]).read_text(encoding="utf-8"))
     directory = Path(job.directory).resolve()  # the script may go elsewhere
     secrets.remember(secrets.secret_values(job.arguments, {}))
@@ -68,7 +67,6 @@ def main(arguments: list[str]) -> None:
         outcome: Recorded | Problem = record(job)
     except AdvisorError as error:
         outcome = Problem.of(error)
-    end_if_forked(worker)
     write_outcome(directory, outcome)
 
 
@@ -136,6 +134,7 @@ class Session:
 
     def __init__(self, job: ScriptJob) -> None:
         self.job, self.start, self.began = job, Path.cwd(), perf_counter()
+        self.process = os.getpid()
         self.loops = Loops()
         self.lines = Lines(self.loops)
         self.origins = Origins(self.lines)
@@ -221,6 +220,8 @@ class Session:
         self.recorder.recording, self.began = True, perf_counter()
         with self.origins.watching():
             ended = run(program, self.loops)
+        if os.getpid() != self.process:
+            raise SystemExit(ended.code)  # a child that the script forked and let go on
         self.recorder.stop()
         for library in self.libraries:
             library.finish()
