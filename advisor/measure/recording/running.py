@@ -14,7 +14,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.abc import MetaPathFinder
@@ -41,8 +41,6 @@ _PLAIN = (
     *(f"{owner}cloudpickle.cloudpickle" for owner in ("", "joblib.externals.", "numba.", "pyspark.", "ray.")),
 )
 """Modules that read the code of functions: to compile it, or to send it to other processes."""
-_GROUPS: Any = getattr(builtins, "BaseExceptionGroup", ())
-"""Errors that hold others, from Python 3.11 on."""
 _STARTS = re.compile(r"from multiprocessing\.(spawn|forkserver) import")
 
 
@@ -151,21 +149,18 @@ def _hide_ours(error: Any) -> None:
     """Leaves our frames out of the tracebacks of an error and of those that led to it."""
     waiting, done = [error], set[int]()
     while waiting:
-        if (error := waiting.pop()) is None or id(error) in done:
+        if not isinstance(error := waiting.pop(), BaseException) or id(error) in done:
             continue
         done.add(id(error))
-        places = [each for each in _places(error.__traceback__) if not _is_hidden(each.tb_frame)]
+        places, place = [], error.__traceback__
+        while place is not None:
+            places += [] if _is_hidden(place.tb_frame) else [place]
+            place = place.tb_next
         for place, following in zip(places, (*places[1:], None), strict=False):
             place.tb_next = following
         error.__traceback__ = next(iter(places), None)
-        parts = error.exceptions if isinstance(error, _GROUPS) else ()
-        waiting += (error.__cause__ or error.__context__, *parts)
-
-
-def _places(place: TracebackType | None) -> Iterator[TracebackType]:
-    while place is not None:
-        yield place
-        place = place.tb_next
+        parts = getattr(error, "exceptions", ())  # of a group
+        waiting += (error.__cause__ or error.__context__, *(parts if isinstance(parts, tuple) else ()))
 
 
 def hide_ours() -> None:
