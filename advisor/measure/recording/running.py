@@ -103,7 +103,14 @@ def _module_code(name: str) -> tuple[ModuleSpec, str, CodeType]:
 
 
 def run(program: Program, loops: Loops) -> Ending:
-    """Runs it to its end, threads that Python would wait for included."""
+    """Runs it to its end, threads that Python would wait for included. A child that it forks ends there."""
+    process, ended = os.getpid(), _run(program, loops)
+    if os.getpid() != process:
+        raise SystemExit(ended.code)
+    return ended
+
+
+def _run(program: Program, loops: Loops) -> Ending:
     sys.modules["__main__"] = program.module
     setattr(builtins, NAME, loops.table)
     try:

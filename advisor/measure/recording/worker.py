@@ -134,7 +134,6 @@ class Session:
 
     def __init__(self, job: ScriptJob) -> None:
         self.job, self.start, self.began = job, Path.cwd(), perf_counter()
-        self.process = os.getpid()
         self.loops = Loops()
         self.lines = Lines(self.loops)
         self.origins = Origins(self.lines)
@@ -220,8 +219,6 @@ class Session:
         self.recorder.recording, self.began = True, perf_counter()
         with self.origins.watching():
             ended = run(program, self.loops)
-        if os.getpid() != self.process:
-            raise SystemExit(ended.code)  # a child that the script forked and let go on
         self.recorder.stop()
         for library in self.libraries:
             library.finish()
