@@ -162,11 +162,11 @@ class Inspector:
         array = self._read(part, self._length_place[part])
         return (slice(0, valid_rows(part, array, self._most_rows[part], frame)),)
 
-    def rows(self, index: int) -> dict[str, int]:
+    def rows(self, index: int, *, alone: bool = True) -> dict[str, int]:
         """How much of the first dimension is valid after that frame, of each buffer that has a length. Raises
         `WorkloadError` where that cannot be."""
-        most_rows = self._most_rows.items()
-        lengths = {n: valid_rows(n, self.newest(n, index), most, index) for n, most in most_rows}
+        newest = {name: self.newest(name, index, alone=alone) for name in self._most_rows}
+        lengths = {n: valid_rows(n, newest[n], most, index) for n, most in self._most_rows.items()}
         buffers = self.bound.workload.buffers.items()
         return {name: lengths[buffer.valid] for name, buffer in buffers if buffer.valid is not None}
 
@@ -181,24 +181,26 @@ class Inspector:
             names = {n for n in written if not self.bound.workload.buffers[n].scratch}
         names |= {loop.until for loop in self.bound.loops}
         own = sorted(name for name in names if alone or self.sets[0][name] is not self.sets[-1][name])
-        rows = self.rows(index)
-        return {name: self.newest(name, index)[: rows.get(name)] for name in own}
+        rows = self.rows(index, alone=alone)
+        return {name: self.newest(name, index, alone=alone)[: rows.get(name)] for name in own}
 
-    def newest(self, name: str, index: int = 0) -> Array:
+    def newest(self, name: str, index: int = 0, *, alone: bool = True) -> Array:
         """The contents on the side that wrote it last; zeros for cells that no stage has written."""
         places = self.plan.current(index)
         if name not in self.plan.cells.of:
-            return self._held(name, places[name], index)
+            return self._held(name, places[name], index, alone=alone)
         layout = self.layouts[name]
         contents = np.zeros(layout.shape, layout.dtype)
         for cell, region in self.plan.cells.of[name].items():
             if places[cell]:
-                contents[region.index] = self._held(name, places[cell], index)[region.index]
+                contents[region.index] = self._held(name, places[cell], index, alone=alone)[region.index]
         return contents
 
-    def _held(self, name: str, places: frozenset[Place], index: int) -> Array:
+    def _held(self, name: str, places: frozenset[Place], index: int, *, alone: bool) -> Array:
         """The contents at a place, in the set of the frame that wrote it last."""
         place = "host" if "host" in places else min(places, default="device")
+        if alone or place != "host":
+            wait_for_all(self.backend)
         writers = [stage.stage.every for stage in self.bound.frame if name in stage.use.writes()]
         written = max((index - index % every for every in writers), default=index)
         return self._read(name, place, written)
