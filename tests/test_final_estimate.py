@@ -243,18 +243,15 @@ def test_a_quantile_lies_between_its_bounds_and_scales(blocks):
         assert found is doubled
 
 
-@every(
-    ("probability", "between", "shape"),
-    [(0.95, 0.0, (40, 20)), (0.95, 0.05, (40, 20)), (0.99, 0.05, (20, 100))],
-)
-def test_bounds_by_blocks_cover(probability, between, shape):
+@every(("share", "between", "shape"), [(0.95, 0, (40, 20)), (0.95, 0.05, (40, 20)), (0.99, 0.05, (20, 100))])
+def test_bounds_by_blocks_cover(share, between, shape):
     """How often the truth lies above the upper and below the lower bound."""
     generator = np.random.default_rng(2)
-    truth = np.exp(np.hypot(between, 0.05) * scipy.stats.norm.ppf(probability))
+    truth = np.exp(np.hypot(between, 0.05) * scipy.stats.norm.ppf(share))
     missed = np.zeros(2)
     for _ in range(300):
         blocks = np.exp(generator.normal(0, between, (shape[0], 1)) + generator.normal(0, 0.05, shape))
-        if found := stats.quantile_by_blocks(blocks, probability):
+        if found := stats.quantile_by_blocks(blocks, share):
             missed += [truth > found[2], truth < found[1]]
     assert missed.max() / 300 <= 0.05
 
