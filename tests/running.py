@@ -306,13 +306,14 @@ class Command:
 
     def __call__(self, *arguments: str | Path) -> Said:
         self._monkeypatch.setattr(sys, "argv", ["advisor", *map(str, arguments)])
-        before = signal.getsignal(signal.SIGTERM)
+        before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
         try:
             around = replace(self.around, launching=self.around.launching or launching)
             with pytest.raises(SystemExit) as ended:
                 app.main(replace(around, began=time.monotonic()))
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before:
+                signal.signal(number, handler)
         told = self._capsys.readouterr()
         assert isinstance(ended.value.code, int)
         return Said(ended.value.code, told.out, told.err)

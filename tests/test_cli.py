@@ -273,6 +273,13 @@ def test_ctrl_c_while_concluding_says_where_the_figures_are(
     )
 
 
+def test_ctrl_c_while_an_error_is_told_ends_the_command(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Mock(write=Mock(side_effect=KeyboardInterrupt)))
+    assert command("report", "none.json").code == 130
+
+
 def test_a_killed_parent_leaves_no_child_and_what_was_measured(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     with begun(ADVISOR, tmp_path, *HANGING, "--set", f"note={note}") as process:

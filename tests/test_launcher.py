@@ -40,6 +40,13 @@ def test_a_job_that_ends_well_gives_its_outcome(tmp_path: Path, task: str, outco
     assert isinstance(ended.outcome, outcome)
 
 
+def test_ctrl_c_while_a_worker_is_loaded_shows_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "loads.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(python_command("loads"), env=variables, capture_output=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
 def test_on_the_cpu_no_library_of_the_workload_sees_a_gpu(tmp_path: Path) -> None:
     """PyTorch's `is_available()` decides where a module's weights go: to a GPU, stages on the CPU fail."""
     file = tmp_path / "seen.py"

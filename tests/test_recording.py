@@ -334,6 +334,10 @@ def test_a_script_that_leaves_no_record_says_so(tmp_path: Path) -> None:
     done = profiled(tmp_path, "import os\nos.abort()\n")
     assert done.returncode == 3
     assert "nothing was recorded of s.py: the process was killed by SIGABRT" in done.stderr
+    interrupts = "os.kill(os.getppid(), signal.SIGINT)\nsignal.pause()\n"
+    source = f"import os, signal\nsignal.signal(signal.SIGINT, lambda *_: os._exit(0))\n{interrupts}"
+    done = profiled(tmp_path, source, stdin=" ")
+    assert (done.returncode, done.stderr) == (130, "interrupted: nothing was measured\n")
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def record(settings: jobs.Settings, folder: Path) -> tuple[jobs.Description, job
     job = script_job(settings, folder)
     directory = Path(job.directory)
     process = start(job, directory, "advisor.measure.recording.worker", stdout=2)
-    note = ""
+    note, interrupted = "", "Interrupted: the record ends where the script did."
     try:
         try:
             why = watch(process, directory, settings.timeout, _short_of_memory, exit_seconds=_ENDING_SECONDS)
@@ -209,7 +209,7 @@ def record(settings: jobs.Settings, folder: Path) -> tuple[jobs.Description, job
                 limit = f" after {units.digits(settings.timeout)} s (--timeout)."
                 note = f"The script was interrupted{limit if why == OVERDUE else why}"
         except KeyboardInterrupt:
-            note = "Interrupted: the record ends where the script did."
+            note = interrupted
         if note:
             with suppress(OSError):
                 os.kill(process.pid, signal.SIGINT)
@@ -221,6 +221,8 @@ def record(settings: jobs.Settings, folder: Path) -> tuple[jobs.Description, job
         return description, outcome, (note,) if note else ()
     if isinstance(outcome, jobs.Problem):
         raise outcome.as_error()
+    if note == interrupted:
+        raise KeyboardInterrupt
     how = note or cause_of_death(process.returncode, "")
     step = "Check that it runs with python, and that it ends normally or with sys.exit, not os._exit."
     raise WorkloadError(f"nothing was recorded of {job.file}: {how}", next_step=step)

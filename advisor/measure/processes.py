@@ -27,7 +27,8 @@ from advisor.profiles.secrets import mask, of_process
 from advisor.texts import for_log, printable, without_first_word, without_last_word
 
 _PROGRAM = """\
-import sys
+import signal, sys
+interrupt = signal.signal(signal.SIGINT, signal.SIG_DFL)
 root, module, *arguments = sys.argv[1:]
 del sys.argv[1:]
 sys.path = [p for p in sys.path if p] + [root]
@@ -35,9 +36,12 @@ from importlib import import_module, util
 spec = util.spec_from_file_location("advisor", root + "/advisor/__init__.py")
 sys.modules["advisor"] = package = util.module_from_spec(spec)
 spec.loader.exec_module(package)
-import_module(module).main(arguments)
+main = import_module(module).main
+signal.signal(signal.SIGINT, interrupt)
+main(arguments)
 """
-"""The parent's own package, whichever else is installed; its folder goes last, to shadow nothing."""
+"""The parent's own package, whichever else is installed; its folder goes last, to shadow nothing. Ctrl-C
+before it is loaded shows no traceback."""
 Popen = Callable[..., "subprocess.Popen[bytes]"]
 WORKERS = "advisor.measure.worker", "advisor.measure.final_worker"
 MARK = "ADVISOR_JOB"
