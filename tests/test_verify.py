@@ -158,6 +158,17 @@ def test_the_newest_contents_come_from_the_side_that_wrote_last(strategy: str) -
         assert (run.inspector.newest("b") == 6).all()
 
 
+@every("side", [host, device])
+def test_what_no_stage_reads_is_a_result_too(side: Any) -> None:
+    def last(c: Out) -> None:
+        c.fill(3)
+
+    frame = [host(fill), device(double), host(consume), side(last)]
+    with bench(Workload(buffers("a", "b", "c"), frame=frame)) as run:
+        inspect(run)
+        assert sorted(run.inspector.results()) == ["b", "c"]
+
+
 # The user's check
 
 

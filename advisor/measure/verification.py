@@ -171,14 +171,13 @@ class Inspector:
         return {name: lengths[buffer.valid] for name, buffer in buffers if buffer.valid is not None}
 
     def results(self, index: int = 0, *, alone: bool = True) -> dict[str, Array]:
-        """The newest contents, after that frame, of the buffers that the host reads (else: that device stages
-        write). Views where the host has them. alone: nothing is under way. Else the next frame is, and
-        buffers that it shares are left out."""
-        frame = self.bound.frame
-        names = {n for s in frame if s.side == "host" for n, mode in s.access.items() if mode != "out"}
-        if not names:
-            written = {n for s in frame for n, mode in s.access.items() if mode != "in"}
-            names = {n for n in written if not self.bound.workload.buffers[n].scratch}
+        """The newest contents, after that frame, of the buffers that the host reads (else: that stages
+        write), and of those that stages write and none reads. Views where the host has them. alone: nothing
+        is under way. Else the next frame is, and buffers that it shares are left out."""
+        uses = [(n, mode, s.side) for s in self.bound.frame for n, mode in s.access.items()]
+        read = {n for n, mode, side in uses if mode != "out" and side == "host"}
+        written = {n for n, mode, _ in uses if mode != "in" and not self.bound.workload.buffers[n].scratch}
+        names = (read or written) | (written - {n for n, mode, _ in uses if mode != "out"})
         names |= {loop.until for loop in self.bound.loops}
         own = sorted(name for name in names if alone or self.sets[0][name] is not self.sets[-1][name])
         rows = self.rows(index, alone=alone)
