@@ -171,7 +171,7 @@ def compare_versions(
         runs = measurement.runs
         apart = differences(*(runs[name].description.workload for name in (BASE, HEAD)))
         notes = filter(None, (note, *apart, interrupted, *measurement.uncompared(final)))
-        run = _version_run(final, versions, labels, tuple(notes))
+        run = _version_run(final, measurement, labels, tuple(notes))
         before, now = zip(*run.rows.values(), strict=True)
         rates = trace.host_rates if (trace := runs[HEAD].trace) else None
         base_profile = _concluded_version(versions.base, runs[BASE], context, before, rates)
@@ -240,8 +240,9 @@ def _targets(settings: Settings, profile: Profile) -> tuple[CatalogueEntry, ...]
 
 
 def _version_run(
-    final: VersionFinal, versions: Versions, labels: tuple[str, str], notes: tuple[str, ...]
+    final: VersionFinal, measurement: VersionMeasurement, labels: tuple[str, str], notes: tuple[str, ...]
 ) -> VersionRun:
+    versions, gaps = measurement.versions, measurement.gaps()
     judged, steps, entry = final.judged(), final.loop.steps, final.entry
     hide = here(include_host=versions.head.options.include_host).hide
     return VersionRun(
@@ -252,6 +253,7 @@ def _version_run(
         versions=labels,
         apart=final.why_apart,
         left={name: hide(problem.message) for name, problem in final.loop.left.items()},
+        gaps=tuple(replace(gap, reason=hide(gap.reason)) for gap in gaps),
         notes=tuple(map(hide, notes)),
         preparing_seconds=final.began - (versions.head.began or final.began),
     )

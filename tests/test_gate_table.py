@@ -17,11 +17,13 @@ from test_versions import compared
 
 from advisor import api, stats
 from advisor.errors import AdvisorError, FileProblem, NothingMeasured, NothingToCompare, WorkloadError
-from advisor.profiles.schema import Device
+from advisor.profiles.schema import WRONG_RESULTS, Device
 from advisor.verdicts.comparing.comparisons import ComparedDevice, Recommended
 from advisor.verdicts.comparing.gates import judge, parse_gates
 from advisor.verdicts.comparing.results import BufferDifference, Results
+from advisor.verdicts.comparing.rows import OneSided
 from advisor.verdicts.comparing.versions import VersionComparison
+from advisor.verdicts.versions import Question
 
 __all__ = ["job"]
 SAME, SLOWER, OPEN = (1.0, 0.99, 1.01), (1.2, 1.15, 1.25), (1.04, 0.98, 1.10)
@@ -102,6 +104,22 @@ def test_a_row_has_its_exit_code_and_colour(
     gate = job("gate", ADVISOR_PROFILE_CODE="0", ADVISOR_COMPARE_CODE=job.outputs["code"])
     job_colour = "red" if gate.returncode else ", with a ".join(["green", *told])
     assert job_colour == colour
+
+
+@every(
+    ("changes", "slower", "results"),
+    [
+        ({"gaps": (OneSided("pinned", "HEAD", "failed", WRONG_RESULTS),)}, "failed", "failed"),
+        ({"gaps": (OneSided("pinned", "BASE", "failed", WRONG_RESULTS),)}, "not applicable", "passed"),
+        ({"gaps": (OneSided("pinned", "BASE and HEAD", "failed", "oh"),)}, "inconclusive", "passed"),
+        ({"gaps": (OneSided("staged", "HEAD", "failed", WRONG_RESULTS),)}, "passed", "passed"),
+        ({"left": {"HEAD pinned": "oh"}}, "inconclusive", "passed"),
+    ],
+)
+def test_a_strategy_of_the_code_that_was_not_compared(changes: Any, slower: str, results: str) -> None:
+    found = compared({"pageable": SAME}, question=Question(strategies=("pinned",)), **changes)
+    rulings = judge(replace(found, results=EQUAL), parse_gates(["slower=5%", "results-differ"]))
+    assert [each.status for each in rulings] == [slower, results]
 
 
 def test_wanted_changes_pass_with_anyway(run: Callable[..., Said]) -> None:

@@ -104,6 +104,9 @@ def test_a_strategy_that_fails_now_fails_the_gate_and_a_missing_one_is_open(gate
         told, reasons = ruled(gate, profile(), later(results=(measured("pageable", 0.040), *rows)))
         assert told == "inconclusive"
         assert "`pinned`" in reasons[0]
+    base = profile(results=head.results)
+    told, reasons = ruled(gate, base, head, strategies=("pageable", "pinned"))
+    assert (told, "in BASE and HEAD" in reasons[0]) == ("inconclusive", True), "named, it fails in both"
 
 
 def test_predicted_gates_are_judged_by_ranges_and_say_so() -> None:

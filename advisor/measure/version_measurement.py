@@ -26,6 +26,7 @@ from advisor.strategies.registry import BASELINE, choose
 from advisor.strategies.schedule import frames_of_a_period, stage_uses
 from advisor.texts import listed
 from advisor.verdicts.comparing.results import Results, changed_work
+from advisor.verdicts.comparing.rows import OneSided, one_sided
 from advisor.verdicts.versions import BASE, HEAD, Entry, Question, named
 
 SCREENING = {HEAD: 0.2, BASE: 0.5}
@@ -176,18 +177,20 @@ class VersionMeasurement:
             )
         if not final.judged().ratios:
             raise self._nothing(final.began)
-        without = {v: [r for r in run.rows if not isinstance(r, Measured)] for v, run in self.runs.items()}
-        late = sum(row.reason == LATE for row in without[HEAD])
+        late = sum(not isinstance(row, Measured) and row.reason == LATE for row in self.runs[HEAD].rows)
         unscreened = (
             f"Screening HEAD did not reach {late} strategies in its share of --max-seconds; one of them may "
             "be the one to recommend."
         )
         return (unscreened,) * bool(late) + tuple(
-            f"{row.strategy} was not compared: {row.status} in {version}: {row.reason}."
-            for version, rows in without.items()
-            for row in rows
-            if row.strategy in self.compared
+            f"{gap.strategy} was not compared: {gap.status} in {gap.missing_in}: {gap.reason}."
+            for gap in self.gaps()
         )
+
+    def gaps(self) -> tuple[OneSided, ...]:
+        """What screening kept out of the final."""
+        before, now = ({row.strategy: row for row in self.runs[v].rows} for v in (BASE, HEAD))
+        return tuple(gap for gap in one_sided(before, now, self.compared) if gap.strategy in self.compared)
 
     def _nothing(self, now: float, at: str = "") -> NothingMeasured:
         return NothingMeasured(

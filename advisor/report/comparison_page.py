@@ -195,12 +195,12 @@ def changed_rows(devices: Sequence[tuple[str, ComparedDevice]], comparison: Comp
         )
         tables_by_basis.append(replace(tables[0], columns=(where, *tables[0].columns), rows=rows, title=""))
     one_sided = (gap for _, device in devices for gap in device.one_sided)
-    broken = (_gap(gap) for gap in one_sided if (gap.missing_in, gap.status) == ("head", "failed"))
+    broken = (_gap(gap) for gap in one_sided if (gap.missing_in, gap.status) == ("HEAD", "failed"))
     return Section("changed", "Changed", filled(*tables_by_basis, blocks.Items(merged(broken))), forms="md")
 
 
 def _gap(gap: OneSided) -> blocks.Item:
-    status = f"{gap.status} in {gap.missing_in.upper()}"
+    status = f"{gap.status} in {gap.missing_in}"
     return blocks.Item((words.name(gap.strategy),), status, words.line(gap.reason, _LIMIT))
 
 

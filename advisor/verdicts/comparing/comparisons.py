@@ -111,6 +111,8 @@ class Comparison:
     """Devices that one of the two alone predicts for."""
     changed_work: tuple[str, ...] = ()
     """Why frames of the two do different work, so that no gate applies."""
+    unjudged: tuple[OneSided, ...] = ()
+    """Strategies that the user's code uses and that have no ratio, beside those that are `one_sided`."""
     results: Results = NO_RESULTS
     """Results of two versions that one run executed."""
 
@@ -148,7 +150,11 @@ def compare(
         raise _nothing_in_common(devices, strategies)
     before, now = ([p.device.name for p in side.predictions if on_cpu(side)] for side in (base, head))
     alone = tuple(name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now))
-    return Comparison(devices=devices, unmatched_devices=alone, **around(base, head, devices))
+    listed = {row.strategy for each in devices for rows in (each.rows, each.one_sided) for row in rows}
+    absent = [name for name in strategies if name not in listed]
+    unjudged = one_sided(by_strategy(base.results, absent), by_strategy(head.results, absent), absent)
+    rest = around(base, head, devices)
+    return Comparison(devices=devices, unmatched_devices=alone, unjudged=unjudged, **rest)
 
 
 def around(base: Profile, head: Profile, devices: Sequence[ComparedDevice]) -> dict[str, Any]:
@@ -283,7 +289,7 @@ def _nothing_in_common(devices: Sequence[ComparedDevice], only: Sequence[str]) -
             next_step="Predict both for the same device: `advisor predict PROFILE --target DEVICE`.",
         )
     among = f" among {', '.join(only)}" if only else ""
-    gaps = [f"{gap.strategy} {gap.status} in {gap.missing_in.upper()}" for gap in devices[0].one_sided]
+    gaps = [f"{gap.strategy} {gap.status} in {gap.missing_in}" for gap in devices[0].one_sided]
     why = f": {', '.join(gaps[:6])}" if gaps else ""
     return NothingMeasured(
         f"no strategy{among} has figures in both BASE and HEAD{why}",

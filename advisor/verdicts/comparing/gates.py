@@ -19,8 +19,8 @@ from typing import Literal
 
 from advisor import stats, units
 from advisor.errors import UsageError
-from advisor.profiles.schema import Predicted
-from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison
+from advisor.profiles.schema import LATE, WRONG_RESULTS, Predicted
+from advisor.verdicts.comparing.comparisons import ComparedDevice, Comparison, on_cpu
 from advisor.verdicts.comparing.results import Results
 from advisor.verdicts.comparing.rows import Compared, OneSided, ratio_of
 
@@ -117,7 +117,7 @@ def judge(comparison: Comparison, gates: Sequence[Gate], *, anyway: bool = False
     same_work = anyway or not comparison.changed_work
     compared = bool(comparison.results.compared)
     return tuple(
-        rule(gate, list(_findings(comparison, gate)))
+        rule(gate, [*_findings(comparison, gate), *_unjudged(comparison, gate)])
         if same_work or (compared and gate.kind == "results-differ")
         else Ruling(gate, "not applicable", (other_work,))
         for gate in gates
@@ -151,7 +151,7 @@ def _findings(comparison: Comparison, gate: Gate) -> Iterator[Finding]:
                 continue  # there is nothing to choose on it; devices are predicted
             yield _recommendation(device, named=len(comparison.devices) > 1)
             continue
-        yield from (_lost(gap) for gap in device.one_sided if gap.missing_in == "head")
+        yield from (_lost(gap) for gap in device.one_sided if gap.missing_in == "HEAD")
         judged = sum(len(each.rows) for each in comparison.devices)
         for row in device.rows:
             at = f" on {device.device.name}" if len(comparison.devices) > 1 else ""
@@ -166,11 +166,23 @@ def _findings(comparison: Comparison, gate: Gate) -> Iterator[Finding]:
                 yield Finding("failed", f"`{row.strategy}`{at} takes more memory: {grown}")
 
 
+def _unjudged(comparison: Comparison, gate: Gate) -> Iterator[Finding]:
+    """Strategies that the user's code uses and that have no ratio, but for those that no CPU has."""
+    for gap in comparison.unjudged:
+        if on_cpu(comparison.head) and gap.status == "skipped" and gap.reason != LATE:
+            continue
+        wrong = gap.missing_in == "HEAD" and gap.reason.startswith(WRONG_RESULTS)
+        if gate.kind in ("slower", "footprint") or (gate.kind == "results-differ" and wrong):
+            yield _lost(gap)
+
+
 def _lost(gap: OneSided) -> Finding:
     """A strategy that ran in BASE: that it fails now fails the gate; left out, it is not judged."""
-    if gap.status == "failed":
+    side = gap.missing_in
+    if (side, gap.status) == ("HEAD", "failed"):
         return Finding("failed", f"`{gap.strategy}` ran in BASE and fails in HEAD: {gap.reason}")
-    return Finding("inconclusive", f"`{gap.strategy}` has no figures in HEAD ({gap.status}): {gap.reason}")
+    status: Status = "not applicable" if (side, gap.status) == ("BASE", "failed") else "inconclusive"
+    return Finding(status, f"`{gap.strategy}` has no figures in {side} ({gap.status}): {gap.reason}")
 
 
 def _slower(row: Compared, gate: Gate, judged: int, confidence: float, at: str) -> Finding:

@@ -76,10 +76,10 @@ class Compared:
 
 @dataclass(frozen=True)
 class OneSided:
-    """A strategy with figures in one profile alone, and why the other has none."""
+    """A strategy with figures in one profile alone, or in neither, and why one has none."""
 
     strategy: str
-    missing_in: Literal["base", "head"]
+    missing_in: str
     status: Literal["failed", "skipped", "not run"]
     reason: str
 
@@ -136,15 +136,18 @@ def outcome(ratio: stats.Ratio) -> Outcome:
     return "faster" if ratio.high < 1 else "cannot tell"
 
 
-def one_sided(base: Mapping[str, AnyRow], head: Mapping[str, AnyRow]) -> tuple[OneSided, ...]:
-    """The strategies that have figures in one of the two alone, in BASE's order and then HEAD's."""
+def one_sided(
+    base: Mapping[str, AnyRow], head: Mapping[str, AnyRow], used: Sequence[str] = ()
+) -> tuple[OneSided, ...]:
+    """The strategies that have figures in one of the two alone, in BASE's order and then HEAD's; of those
+    `used`, also in neither."""
     gaps = []
-    for strategy in dict.fromkeys((*base, *head)):
-        here, there = base.get(strategy), head.get(strategy)
-        if has_figures(here) != has_figures(there):
-            side: Literal["base", "head"] = "head" if has_figures(here) else "base"
-            lacking = there if has_figures(here) else here
-            gap = OneSided(strategy, side, "not run", NOT_RUN)
+    for strategy in dict.fromkeys((*base, *head, *used)):
+        rows = {"BASE": base.get(strategy), "HEAD": head.get(strategy)}
+        missing = [side for side, row in rows.items() if not has_figures(row)]
+        if len(missing) == 1 or (missing and strategy in used):
+            lacking = rows[missing[-1]]
+            gap = OneSided(strategy, " and ".join(missing), "not run", NOT_RUN)
             if isinstance(lacking, (Failed, Skipped)):
                 gap = replace(gap, status=lacking.status, reason=lacking.reason)
             gaps.append(gap)

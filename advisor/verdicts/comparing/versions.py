@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from advisor.profiles.schema import Measured, Profile, WorkloadRecord
 from advisor.stats import Ratio
@@ -22,9 +23,9 @@ from advisor.verdicts.comparing.comparisons import (
 )
 from advisor.verdicts.comparing.conditions import conditions, differing
 from advisor.verdicts.comparing.results import Results, changed_work, retyped
-from advisor.verdicts.comparing.rows import Compared, Outcome, by_strategy, one_sided, ratio_of
+from advisor.verdicts.comparing.rows import Compared, OneSided, Outcome, ratio_of
 from advisor.verdicts.scores import counted
-from advisor.verdicts.versions import CONFIDENCE, Change, Judged, Question
+from advisor.verdicts.versions import BASE, CONFIDENCE, HEAD, Change, Judged, Question, named
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class VersionRun:
     """Names of BASE and HEAD."""
     apart: str = ""
     left: Mapping[str, str] = field(default_factory=dict)
+    gaps: tuple[OneSided, ...] = ()
+    """Strategies that were to be compared, without figures in BASE, in HEAD or in both."""
     notes: tuple[str, ...] = ()
     preparing_seconds: float = 0.0
     """Checking and screening, before the two met."""
@@ -73,15 +76,23 @@ def compare_versions(base: Profile, head: Profile, run: VersionRun, results: Res
         Compared(*run.rows[s], ratio, _outcome(run, ratio), True, judged.trusted, off, s in judged.used)
         for s, ratio in judged.ratios.items()
     )
-    sides = [by_strategy(profile.results, tuple(run.rows)) for profile in (base, head)]
+    left = ((v, s, run.left.get(named(v, s))) for v, s in product((BASE, HEAD), run.question.strategies))
+    unjudged = [
+        OneSided(s, version, "not run", f"it left the final: {why}") for version, s, why in left if why
+    ]
+    unjudged += [gap for gap in run.gaps if gap.strategy in run.question.strategies]
     verdict, before, now = recommended(base, head), base.measured(), head.measured()
     if verdict.change == "same" and before.keys() != now.keys():
         reason = f"BASE ran under {len(before)} strategies, HEAD under {len(now)}."
         verdict = replace(verdict, change="cannot tell", reason=reason)
-    measured = ComparedDevice(head.device, "measured", rows, one_sided(*sides), verdict)
+    measured = ComparedDevice(head.device, "measured", rows, (), verdict)
     predicted = compared_devices(base, head, predicted=True)
     other = around(base, head, (measured,) if head.device.kind == "cuda" else predicted)
-    other |= {"confidence": CONFIDENCE, "notes": (*results.notes, *run.notes, *other["notes"])}
+    other |= {
+        "confidence": CONFIDENCE,
+        "unjudged": tuple(unjudged),
+        "notes": (*results.notes, *run.notes, *other["notes"]),
+    }
     devices = (measured, *(replace(each, rows=(), one_sided=()) for each in predicted))
     return VersionComparison(devices=devices, results=results, run=run, **other)
 
