@@ -32,6 +32,14 @@ f = x.to(torch.float32).cpu().tolist()
 torch.empty(50, pin_memory=True)[:10].pin_memory().to("cuda", non_blocking=True)
 # lock torch.empty, 1, 200; upload Tensor.to, 1, 40, pinned
 x.to(torch.float32, False, True).to(a, False, True)  # upload Tensor.to, 1, 400
+## keys and values on the host are uploaded
+import torch
+x, i = torch.zeros(10, 4, device="cuda"), torch.randperm(10)
+x[:] = torch.ones(4)  # upload Tensor.__setitem__, 1, 160
+x[3] = torch.ones(4, dtype=torch.float64, pin_memory=True)
+# lock torch.ones, 1, 32; upload Tensor.__setitem__, 1, 16, pinned
+x[i[:6]], x[i > 3]  # upload Tensor.__getitem__, 2, 58; wait Tensor.__getitem__, 1
+x[x > 3] = 0; x[0] = 1.0; x[1, 2] = torch.tensor(3.0); x[0] = x[1]
 ## types of the GPU make and move tensors; of sparse ones indices and values cross
 import numpy, torch
 from torch.nn.utils import rnn
@@ -95,6 +103,7 @@ cupy.asnumpy(a=cupy.asarray(a=numpy.ones(3)))  # upload cupy.asarray, 1, 24; dow
 cupy.unique(a); cupy.bincount(a)  # wait cupy.unique, 1; wait cupy.bincount, 1
 a[[1, 2]] = 0  # upload ndarray.__setitem__, 1, 16
 a[a > 4] = 1  # wait ndarray.__setitem__, 1
+assert cupy.allclose(a, a) and cupy.array_equal(a, a)  # wait ndarray.__bool__, 2, 2
 print(f"{a.sum()}", a[:0].get().size)  # wait ndarray.__format__, 1, 8
 h = cupyx.empty_pinned(4, numpy.float64)  # lock alloc_pinned_memory, 1, 32
 c = cupy.asarray(h, dtype=cupy.float32)  # upload cupy.asarray, 1, 16, pinned

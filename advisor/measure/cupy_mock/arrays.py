@@ -30,6 +30,8 @@ _REDUCTIONS = {
     *("sort", "argsort", "all", "any", "dot", "round", "clip"),
 }
 _JOINING = frozenset(("concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"))
+_SCALARS = frozenset(("allclose", "array_equal", "count_nonzero"))
+"""Functions that give arrays of no dimension, where NumPy's give numbers of Python's."""
 _OF_ARRAYS = frozenset(("where", "matmul", "dot", "vdot", "inner", "tensordot", "cross", "copyto"))
 
 
@@ -213,6 +215,8 @@ def compute(watch: Watch, path: str, function: Callable[..., Any], args: Any, op
     if path in watch.coverage.waits and (path != "where" or len(args) == 1):
         watch.wait(f"{path}()", _SAME_SHAPE)
     result = function(*stripped(args), **stripped(options))
+    if path in _SCALARS:
+        result = np.asarray(result)
     return given(result, (*args, *options.values()), watch)
 
 

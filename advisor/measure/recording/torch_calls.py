@@ -216,7 +216,9 @@ class TorchCalls:
         only = lambda *args, **options: len(args) == 1 and not options  # noqa: E731
         replace(torch, "where", self._on_gpu(waiting("torch.where"), only))
         for name in ("__getitem__", "__setitem__"):
-            replace(torch.Tensor, name, self._on_gpu(waiting(f"Tensor.{name}"), self._is_masked))
+            index = self._calls.around(functools.partial(self._index, f"Tensor.{name}"))
+            more = lambda _, key, *value: value or type(key) not in (int, slice)  # noqa: E731
+            replace(torch.Tensor, name, self._on_gpu(index, more))
         hide_items(torch.Tensor)
 
         def begin(kind: type[Any], /, **options: Any) -> None:
@@ -243,12 +245,28 @@ class TorchCalls:
 
         return body
 
-    def _is_masked(self, _: Any, key: Any, *value: Any) -> bool:
-        """Whether the size of the indexed part is waited for: masks, unless they are filled with a number."""
-        if type(key) in (int, slice) or (value and getattr(value[0], "ndim", 0) == 0):
-            return False
-        parts = key if isinstance(key, tuple) else (key,)
-        return any(getattr(part, "dtype", None) is self._torch.bool and part.ndim for part in parts)
+    def _index(self, name: str, call: Call, tensor: Any, key: Any, *value: Any) -> Any:
+        """Keys and values on the host are uploaded; the size of what a mask indexes is waited for, unless it
+        is filled with a number."""
+        parts = [each for each in (key if isinstance(key, tuple) else (key,)) if hasattr(each, "is_cuda")]
+        uploads = [(part, part) for part in parts if part.ndim and not part.is_cuda]
+        source = next(iter(value), None)
+        dimensions = getattr(source, "ndim", 0)
+        if dimensions and not is_on_gpu(source):
+            with self._recorder.depth:
+                uploads.append((source, tensor[key]))
+        events = [self._calls.event("upload", name) for _ in uploads]
+        if dimensions or not value:
+            masks = any(part.dtype is self._torch.bool and part.ndim for part in parts)
+            events += [self._calls.event("wait", name)] * masks
+        if not events:
+            return call(tensor, key, *value)
+        result = self._calls.run(events[-1], call, (tensor, key, *value), {}, True)
+        for event, copied in zip(events, uploads, strict=False):
+            self._cross(event, *copied)
+        for event in events[len(uploads) :]:
+            self._calls.crossed(event)
+        return result
 
     # Page-locking, work, what is not seen
 
