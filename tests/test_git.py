@@ -195,7 +195,7 @@ def test_what_a_filter_hides_is_unknown_and_not_called_changed(work: Path) -> No
     known = commit_of(work / "app" / "w.py")
     assert known.changed is None
     assert dirty(repository(work / "app" / "w.py")) == (
-        "Of app/w.py git cannot tell without its filters, which are not run."
+        "git cannot tell for app/w.py without its filters, which are not run."
     )
     (work / ".git" / "info" / "attributes").write_text("")
     known = commit_of(work / "app" / "w.py")

@@ -157,7 +157,7 @@ class Job(Record):
     reference: str
     swept: tuple[tuple[str, tuple[str, ...]], ...] = ()
     timeline: bool = optional("Whether to watch a frame step by step at the end", False)
-    min_frames: Number = optional("Frames that are timed at least", MIN_FRAMES)
+    min_frames: Number = optional("Fewest timed frames", MIN_FRAMES)
     left_seconds: float | None = optional("Seconds left of the whole run when the job begins")
     limit_seconds: float | None = optional("Seconds after which --max-seconds ends it")
     frames: Number = optional("Steady frames to run for a tracing tool", 5)

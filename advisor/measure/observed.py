@@ -161,7 +161,7 @@ def _require_function(file: Path, function: str) -> None:
     of = {each.name: kind.name for kind in classes for each in kind.body if isinstance(each, kinds)}
     if last in of:
         raise UsageError(
-            f"{file}::{function} is a method of {of[last]}, whose object a workload cannot make",
+            f"{file}::{function} is a method of {of[last]}, and a workload cannot create the object",
             next_step=f"Write a function of arrays that calls it, call that once, and name it: "
             f"def {last}_of(image): return thing.{last}(image).",
         )
@@ -254,7 +254,7 @@ def _observed(passed: dict[str, tuple[Any, Any]], result: Any, function: Any) ->
     try:
         call = Observed(arguments=tuple(arguments), results=_results(result, passed))
     except (TypeError, ValueError):
-        return Observed(problem=f"it returns a {type(result).__name__} of what is no array")
+        return Observed(problem=f"it returns a {type(result).__name__} of values that are not arrays")
     if len({each.tensor for each in call.arrays}) > 1:
         return Observed(problem="it has tensors and arrays of other libraries")
     return call if call.arrays else Observed(problem="it takes no array and returns none")

@@ -161,7 +161,7 @@ def _wait(process: subprocess.Popen[bytes], name: str, seconds: float, outputs: 
         with suppress(subprocess.TimeoutExpired):
             process.wait(min(seconds, 0.1))
         if sum(map(_size, outputs)) > _MOST_BYTES:
-            raise Unanswered("git printed more than can be an answer")
+            raise Unanswered("git printed more than advisor reads")
         if process.returncode is None and time.monotonic() >= deadline:
             raise Unanswered(f"{name} did not end within {seconds:g} s")
 
@@ -409,7 +409,7 @@ def dirty(repo: Repository) -> str:
     unknown = _listed(changed.unknown)
     sentences = {
         f"HEAD is the working tree, with uncommitted changes: {_listed(changed.files)}.": changed.files,
-        f"Of {unknown} git cannot tell without its filters, which are not run.": changed.unknown,
+        f"git cannot tell for {unknown} without its filters, which are not run.": changed.unknown,
         f"git could not tell whether HEAD has uncommitted changes: {changed.problem}.": changed.problem,
     }
     return " ".join(sentence for sentence, reason in sentences.items() if reason)

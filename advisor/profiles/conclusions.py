@@ -29,7 +29,7 @@ class Preferences(Record):
         "energy: joules of a frame, above the idle power. footprint: memory, then time",
         "time",
     )
-    indifference: Annotated[float, Field(gt=0, lt=1)] = optional("How near the fastest is near enough", 0.05)
+    indifference: Annotated[float, Field(gt=0, lt=1)] = optional("How near the fastest counts as equal", 0.05)
     memory_budget_bytes: Annotated[int, Field(gt=0, le=2**63 - 1)] | None = optional("The largest footprint")
     thresholds: dict[Word, float] = table("RULE.THRESHOLD to the value that replaces its default")
     ignored: dict[Word, Text] = table("The id of a silenced rule to the place that silenced it")

@@ -55,7 +55,7 @@ class LineLoop(Record, extra="ignore"):  # earlier profiles have warm_up
     frame_seconds: PositiveSeconds | None = optional(
         "Mean of the steady iterations with timed calls; None without a GPU"
     )
-    interval_seconds: Interval | None = optional("95 % of that mean")
+    interval_seconds: Interval | None = optional("95 % interval of that mean")
     untimed_seconds: PositiveSeconds | None = optional(
         "Mean of the steady iterations without timed calls, less what counting took, where it is shorter"
     )

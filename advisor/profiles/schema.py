@@ -76,7 +76,7 @@ class Loop(Record):
 
     number: Count = Field(description="Which loop of the frame, in order")
     until: Word = Field(description="The buffer")
-    at_most: int = Field(ge=1, le=figures.MOST_ITERATIONS, description="It ends after so many anyway")
+    at_most: int = Field(ge=1, le=figures.MOST_ITERATIONS, description="Most iterations")
 
 
 def distinct(loops: Iterable[Loop | None]) -> tuple[Loop, ...]:

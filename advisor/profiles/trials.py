@@ -33,7 +33,7 @@ class TrialBlock(RoundBlock):
 class Trial(Record):
     """One change, before or after it was tried."""
 
-    name: Word = Field(description="The contestant that it is in the blocks")
+    name: Word = Field(description="Its name among the contestants of the blocks")
     kind: ChangeKind
     place: Place | None = optional("The line of the crossing")
     origin: Place | None = optional("The line that allocates or makes what crosses")
@@ -43,8 +43,8 @@ class Trial(Record):
     rule: Word | None = optional("The rule whose advice promised it")
     promised_seconds: Seconds | None = optional("Per frame, as estimated before")
     frame_seconds: PositiveSeconds | None = optional("Per frame, as measured")
-    speedup: Positive | None = optional("The script's frame as it is over this one's")
-    interval: Interval | None = optional("95 % of that, for all trials at once")
+    speedup: Positive | None = optional("The unchanged script's frame time over this one's")
+    interval: Interval | None = optional("95 % interval of it, for all trials at once")
     in_patch: bool = False
 
 
@@ -55,9 +55,9 @@ class Patch(Record):
     folder: Text = optional("Where its names start from, seen from where the command ran", "")
     lines: Count = Field(description="Lines added and removed")
     left_out: tuple[Text, ...] = optional("Trials that could not be written as text, and why", ())
-    equal: bool | None = optional("Whether its results are the unchanged script's; None where nothing tells")
+    equal: bool | None = optional("Whether its results equal the unchanged script's; None if not known")
     speedup: Positive | None = optional(
-        "Time of the script as it is over the patched one's, in separate processes"
+        "Time of the unchanged script over the patched one's, in separate processes"
     )
     interval: Interval | None = None
     promised_seconds: Seconds | None = optional("Per frame: those of its changes, at most the ceiling")
@@ -101,13 +101,13 @@ class Patch(Record):
 class Trials(Record):
     """All trials of a script. `compared`: how results were compared; empty where nothing could be."""
 
-    frame_seconds: PositiveSeconds | None = optional("The script as it is, in the same blocks")
+    frame_seconds: PositiveSeconds | None = optional("The unchanged script, in the same blocks")
     loop: Count | None = optional("Index of the loop whose frames were timed")
     trials: tuple[Trial, ...] = ()
     blocks: tuple[TrialBlock, ...] = ()
     compared: tuple[Text, ...] = ()
     unlike: tuple[Text, ...] = optional(
-        "What two unchanged runs did not agree in, so that it compares nothing", ()
+        "Results that differed between two unchanged runs, so that they are not compared", ()
     )
     patch: Patch | None = None
     runs: Count = optional("Runs of the script after the recorded one", 0)

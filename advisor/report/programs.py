@@ -37,7 +37,7 @@ _FOUND = {
     "all work": "by all their work",
     "uploads": "by their uploads",
     "kernels as often": "by kernels that run equally often",
-    "uploads by size": "by the sizes of their uploads, near enough",
+    "uploads by size": "by the sizes of their uploads, approximately",
     "downloads": "by their downloads",
 }
 _ONE = "Recorded by nsys: one of the steady frames"
@@ -54,9 +54,9 @@ def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page
     fired, most = _fired(program), max((_worked(gpu) for gpu in program.gpus), default=0.0)
     gpus = [gpu for gpu in program.gpus if _worked(gpu) >= _HARDLY * most]
     quiet = [one for one in program.advice if one.outcome != "advice"]
-    nothing = "" if fired else "No rule that a report can carry gives advice."
+    nothing = "" if fired else "No rule for reports gives advice."
     if not gpus:
-        nothing = "The report holds no work of a GPU, so nothing can be said of it."
+        nothing = "The report contains no GPU work, so there is nothing to analyze."
     pictured = [gpu for gpu in gpus if gpu.timeline]  # drawn is the GPU that memory can change most
     drawn = max(pictured, key=lambda gpu: gpu.ceiling.seconds if gpu.ceiling else 0.0, default=None)
     questions = blocks.Bullets(tuple(map(words.line, program.questions)))

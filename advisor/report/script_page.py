@@ -381,7 +381,7 @@ def _trials_table(tried: Trials) -> blocks.Table:
         rows.insert(1, row("patch, on a copy", *figures))
     heads = columns("frame", "as fast", "95 %", Column("outcome", notes="why", figures=False), "promised")
     caption = (
-        "Blocks of frames of each change alternate with those of the script as it is; intervals hold "
+        "Blocks of frames of each change alternate with those of the unchanged script; intervals hold "
         "for all changes at once. What a change saves of a frame was promised before, by an estimate."
     )
     return blocks.Table(

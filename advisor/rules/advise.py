@@ -159,7 +159,7 @@ def _judge(rule: Rule, case: Case, limits: Limits) -> Finding:
         return not_applicable(rule.text.elsewhere)
     missing = next((one for one in rule.requires if not _has(case, one)), None)
     if missing is None:
-        return rule.judge(case, limits) if rule.judge else not_applicable("It speaks of lines of scripts.")
+        return rule.judge(case, limits) if rule.judge else not_applicable("It applies to lines of scripts.")
     if isinstance(missing, Kind) and missing.example in case.rows:
         return not_applicable(missing.none)
     return case.without(missing.example if isinstance(missing, Kind) else missing)

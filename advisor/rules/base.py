@@ -347,7 +347,7 @@ class Rule:
 
     id: str
     judge: Callable[[Case, Limits], Finding] | None
-    """None for a rule that speaks of lines of scripts alone."""
+    """None for a rule for lines of scripts alone."""
     requires: tuple[str | Kind, ...] = ()
     """Strategies and kinds of strategies that must have figures."""
     traced: Traced | None = None

@@ -55,7 +55,7 @@ def page_locked(case: LineCase, cause: str) -> Finding | None:
     return case.advice(
         f"Page-lock `{filled}`" if filled else f"Keep one page-locked array for {case.what}",
         f"{case.moved} {'from' if up else 'into'} pageable memory. {cause}",
-        "It is new memory in each frame, whose pages the first write has to find."
+        "It is new memory in each frame, so the first write to each page is a page fault."
         if origin and origin.each_frame
         else "",
         "The gain includes the time, as measured, that other lines lose to the copy."
@@ -76,7 +76,7 @@ def _made_on_gpu(case: LineCase) -> Finding:
     return case.advice(
         "Make this tensor on the GPU",
         f"{case.moved} of what PyTorch can make there. The gain is the time of the copies.",
-        "Random numbers then come from the GPU's generator: they are others." if is_random else "",
+        "Random numbers then come from the GPU's generator, so they differ." if is_random else "",
         saved=case.frame_seconds,
         after=case.line.made_on_gpu,
     )
@@ -133,7 +133,7 @@ def repeated_upload(case: LineCase, limits: Limits) -> Finding | None:
     if case.crossing.kind != "upload" or case.scope.frames < 2:
         return None
     if case.line.is_constant:
-        reason = "and they are the numbers that the line has"
+        reason = "and they are constants in that line"
     elif repeats is None or not repeats.same == repeats.compared >= limits["compared"]:
         return None
     elif (rest := case.crossing.count - 1 - repeats.compared) > 0 and case.line.names & case.in_loop(
@@ -179,7 +179,7 @@ def round_trip(case: LineCase, limits: Limits) -> Finding | None:
     is_kept = downloads and repeats.latest == repeats.returned
     return case.advice(
         f"Keep {case.what} on the GPU instead of bringing it back",
-        f"{repeats.returned} of {repeats.checked} uploads brought the very bytes that {case.at(source)} had "
+        f"{repeats.returned} of {repeats.checked} uploads brought back the bytes that {case.at(source)} had "
         "downloaded: the array is still on the GPU, unless it was changed there since.",
         case.sampled,
         "The gain is the time of the uploads; the download can go too if the host does not read it.",

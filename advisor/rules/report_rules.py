@@ -355,7 +355,7 @@ _RULES: dict[str, tuple[Callable[[GpuTrace, Limits], Finding], tuple[str, ...]]]
     "host-bound-frame": (host_bound_frame, ("host",)),
     "peer-access-off": (peer_access_off, ()),
 }
-"""The rules that a report can carry, for each GPU, and what they need of it."""
+"""The rules for reports, for each GPU, and what they need of it."""
 RULES = tuple(_RULES)
 """Their ids; `unbalanced-split` is for all GPUs together."""
 

@@ -32,7 +32,7 @@ _IN_PLACE = (
 
 _CEILING = re.compile(r"ceiling=([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
 _IDS = (*RULES, "unbalanced-split")
-_KNOWN = f"Write advice, ceiling=10%, or a rule that a report can carry: {', '.join(_IDS)}."
+_KNOWN = f"Write advice, ceiling=10%, or a rule for reports: {', '.join(_IDS)}."
 
 
 def judged(program: ProgramTrace, preferences: Preferences | None = None) -> ProgramTrace:

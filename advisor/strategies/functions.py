@@ -45,7 +45,7 @@ def written_as(profile: Profile, source: str, function: str) -> Applied:
         raise CannotWrite(f"the verdict on {choice.strategy} is {choice.verdict}: no change is proved to pay")
     strategy = strategies_of(profile).get(choice.strategy)
     if choice.strategy not in PAGE_LOCKING or not isinstance(strategy, Strategy):
-        raise CannotWrite(f"{choice.strategy} is more than page-locked arrays: copy the code of the report")
+        raise CannotWrite(f"{choice.strategy} needs more than page-locked arrays: copy the report's code")
     placed = strategy.placements(profile.workload)
     return page_locked(source, function, [name for name, placement in placed.items() if placement.locks])
 
@@ -85,14 +85,14 @@ def _change(tree: ast.Module, function: ast.FunctionDef | ast.AsyncFunctionDef, 
     if downs:
         return Change("reuse", crossing.lineno, None, loop)
     if name in {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}:
-        raise CannotWrite("its caller makes it")
+        raise CannotWrite("its caller creates it")
     uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name]
     stored = [node for node in uses if not isinstance(node.ctx, ast.Load)]
     assigned = [n for n in (*tree.body, *ast.walk(function)) if isinstance(n, ast.Assign) and _sets(n, name)]
     if len(stored) != 1 or len(assigned) != 1:
-        raise CannotWrite("not one line of the file makes it")
+        raise CannotWrite("no single line of the file creates it")
     if assigned[0] not in tree.body and loop is None:
-        raise CannotWrite(f"each call of {function.name} makes it")
+        raise CannotWrite(f"each call of {function.name} creates it")
     others = {call.lineno for call in ups} - {crossing.lineno}
     return Change("lock", crossing.lineno, assigned[0].lineno, loop, tuple(("", line) for line in others))
 

@@ -51,7 +51,7 @@ faster: on an H200, three of each told 1.23x (0.94 to 1.62) of a patch whose gai
 SCREENING = MOST_PROCESSES
 """The number of the process in which CuPy's allocators take turns; those of the patch come after it."""
 PATCHED = "patched"
-_AS_IT_IS = "the script as it is"
+_AS_IT_IS = "the unchanged script"
 _ANOTHER = "another allocator was faster"
 _WORTH_MORE = 1.05
 _LEAST_SPEEDUP = 1.01
