@@ -42,7 +42,7 @@ def test_the_starter_passes_as_it_is(command: Command) -> None:
     assert "next: advisor profile deep/my-filter.py" in starter.err
     profile = command("profile", "deep/my-filter.py", "--no-gpu", *QUICK)
     assert profile.code == 0, profile.err
-    assert profile.out.startswith("my_filter: predicted")
+    assert profile.out.startswith("my_filter on H200 SXM: predicted")
 
 
 def test_the_starter_s_check_can_fail(command: Command, tmp_path: Path) -> None:
