@@ -215,7 +215,7 @@ def wrapped(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ("script", "problem"),
     [
         ("sleep 60 & sleep 60", "git rev-parse did not end within 0.5 s"),
-        ("exec yes", "more than can be an answer"),
+        ("exec yes", "more than advisor reads"),
         ("exec >&- 2>&-; sleep 60", "git rev-parse did not end within 0.5 s"),
         ("kill -INT $PPID; sleep 60 & sleep 60", ""),
     ],
