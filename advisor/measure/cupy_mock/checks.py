@@ -151,22 +151,12 @@ class Refusal(Exception):
         self.write, self.place, self.buffer = write, place, buffer
 
 
-class NoSuchName(Refusal, AttributeError):
-    """CuPy's message for a missing name."""
-
-    __module__, __qualname__ = "builtins", "AttributeError"
-
-
-class NotTaken(Refusal, TypeError):
-    """CuPy's message for a refused argument."""
-
-    __module__, __qualname__ = "builtins", "TypeError"
+def _shown_as(kind: type[Exception]) -> type[Refusal]:
+    """Refusals that a script, and its traceback, have as the exceptions that CuPy raises."""
+    return type(kind.__name__, (Refusal, kind), {"__module__": "builtins"})
 
 
-class NotFilled(Refusal, ValueError):
-    """CuPy's message for a NumPy array assigned as a value."""
-
-    __module__, __qualname__ = "builtins", "ValueError"
+NoSuchName, NotTaken, NotFilled = map(_shown_as, (AttributeError, TypeError, ValueError))
 
 
 @dataclass

@@ -32,6 +32,8 @@ Direct = tuple[tuple[int, int], Call]
 _NO_COPY: tuple[Any, int] = None, 0
 MODULES: Mapping[str, Library] = {"cupy": "cupy", "torch": "torch", "numba.cuda": "numba"}
 """By the module whose import makes a library's calls known."""
+DEPTH = 3
+"""Frames between the body of a wrapped callable and that of the caller."""
 _TURNS = 2000
 """Calls whose cost is measured."""
 _SEQUENCE, _ITEM = 10, 3

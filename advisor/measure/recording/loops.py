@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from inspect import iscode
 from itertools import count
+from operator import attrgetter
 from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any
@@ -195,13 +196,12 @@ class Loops:
         self._clock = clock
         self.files: dict[str, dict[Scope, list[Loop]]] = {}
         """The loops of each transformed file by the code object that they are in."""
-        self._codes: dict[str, CodeType] = {}
-        self._sources: dict[str, bytes | str] = {}
+        self._codes: dict[str, tuple[CodeType, bytes | str]] = {}
 
     def compiled(self, source: bytes | str, file: str) -> CodeType:
         """The file's code with its loops counted, the same ones each time. Raises SyntaxError."""
         if file in self._codes:
-            return self._codes[file]
+            return self._codes[file][0]
         tree: Any = compile(source, file, "exec", ast.PyCF_ONLY_AST)
         scopes: dict[Scope, list[Loop]] = {}
 
@@ -220,13 +220,13 @@ class Loops:
             code: CodeType = compile(tree, file, "exec", dont_inherit=True)
         finally:
             sys.setrecursionlimit(limit)
-        self.files[file], self._codes[file], self._sources[file] = scopes, code, source
+        self.files[file], self._codes[file] = scopes, (code, source)
         return code
 
     def plain(self, code: Any) -> Any:
         """A function's code as it was written, for what compiles it or sends it to another process."""
         file = getattr(code, "co_filename", None)
-        return _codes(self._sources[file], file).get(_key(code), code) if file in self._sources else code
+        return _codes(self._codes[file][1], file).get(_key(code), code) if file in self._codes else code
 
     def around(self, code: CodeType, line: int) -> tuple[Loop, ...]:
         """The loops of a code object that a line of it is in, the outermost first."""
@@ -244,6 +244,9 @@ class Loops:
             loop.settle()
 
 
+_key = attrgetter("co_name", "co_firstlineno", "co_varnames", "co_freevars")
+
+
 @cache
 def _codes(source: bytes | str, file: str) -> dict[Any, CodeType]:
     """All code objects of a file, by what tells them apart."""
@@ -251,10 +254,6 @@ def _codes(source: bytes | str, file: str) -> dict[Any, CodeType]:
     for each in codes:
         codes += filter(iscode, each.co_consts)
     return {_key(each): each for each in codes}
-
-
-def _key(code: CodeType) -> tuple[Any, ...]:
-    return code.co_name, code.co_firstlineno, code.co_varnames, code.co_freevars
 
 
 def _compiled_names(tree: ast.AST) -> set[str]:

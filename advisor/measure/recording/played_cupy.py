@@ -19,6 +19,7 @@ from advisor.measure.cupy_mock import arrays
 from advisor.measure.cupy_mock.arrays import DeviceArray, MockModule, lifted, stripped, wrapped
 from advisor.measure.cupy_mock.checks import Unknowable, Watch, coverage
 from advisor.measure.recording import played, played_numerics
+from advisor.measure.recording.calls import wrapping
 from advisor.measure.recording.host_memory import address, owning_array
 from advisor.measure.recording.played import NAN, Device, Event, Idle, Played, Stream
 from advisor.measure.recording.played_numerics import RawKernel
@@ -49,7 +50,7 @@ def modules() -> dict[str, ModuleType]:
     for name in ("linalg", "fft", "testing"):
         setattr(cupy, name, _filled(Played(f"cupy.{name}"), getattr(mock, name), f"{name}."))
     for name, check in [each for each in vars(cupy.testing).items() if each[0][0] != "_"]:
-        setattr(cupy.testing, name, _checking(check, cupy))
+        setattr(cupy.testing, name, wrapping(functools.partial(_checked, cupy))(check))
     cupy.random = _random(watch)
     cupy.cuda = _cuda()
     cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: played.Pool()
@@ -91,15 +92,11 @@ def _names(watch: Watch, prefix: str) -> list[str]:
     return [name for path in paths if "." not in (name := path.removeprefix(prefix))]
 
 
-def _checking(check: Callable[..., Any], cupy: Any) -> Callable[..., Any]:
+def _checked(cupy: Any, check: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Downloads what it is given, and checks nothing once a kernel was not run."""
-
-    def checked(*args: Any, **options: Any) -> Any:
-        for array in filter(lambda each: isinstance(each, DeviceArray), args):
-            cupy.asnumpy(array)
-        return check(*args, **options) if cupy._watch.runs_all_kernels else None
-
-    return checked
+    for array in filter(lambda each: isinstance(each, DeviceArray), args):
+        cupy.asnumpy(array)
+    return check(*args, **options) if cupy._watch.runs_all_kernels else None
 
 
 def _sharing(make: Callable[..., Any], watch: Watch) -> Callable[..., Any]:

@@ -29,11 +29,12 @@ from advisor.errors import INTERRUPTED, WorkloadError
 from advisor.measure.cupy_mock.checks import Unknowable
 from advisor.measure.jobs import ScriptJob
 from advisor.measure.namespaces import OUR_FOLDER, is_users
+from advisor.measure.recording import calls
 from advisor.measure.recording.calls import replace, wrapping
 from advisor.measure.recording.loops import NAME, Loops
 from advisor.profiles.crossings import PROCESSES
 
-_AROUND = ("subprocess", "multiprocessing.", "concurrent.")
+_AROUND = ("subprocess", "multiprocessing.", "concurrent.", calls.__name__)
 _OPERATORS = str(mixins.__file__)
 """Those of the mock's arrays are NumPy's."""
 _PLAIN = (
@@ -195,28 +196,24 @@ def hide_ours() -> None:
 def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> None:
     """Tells of processes that the user's own lines start, which are not recorded."""
 
-    def telling(place: int, name: str, call: Any) -> Any:
-        """Wraps what starts a process; `place` and `name` of its command, or of multiprocessing's object."""
-
-        def wrapped(*args: Any, **options: Any) -> Any:
-            frame: FrameType | None = sys._getframe(1)
-            while frame is not None and frame.f_globals.get("__name__", "").startswith(_AROUND):
-                frame = frame.f_back
-            if frame is not None and is_own(frame.f_code.co_filename):
-                command = args[place] if len(args) > place else options.get(name, "")
-                tell(f"{PROCESSES} {_started(command)}")
-            return call(*args, **options)
-
-        return wrapped
+    def telling(place: int, name: str, call: Any, *args: Any, **options: Any) -> Any:
+        """Calls what starts a process; `place` and `name` of its command, or of multiprocessing's object."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("__name__", "").startswith(_AROUND):
+            frame = frame.f_back
+        if frame is not None and is_own(frame.f_code.co_filename):
+            command = args[place] if len(args) > place else options.get(name, "")
+            tell(f"{PROCESSES} {_started(command)}")
+        return call(*args, **options)
 
     def forking() -> None:
         if is_own(sys._getframe(1).f_code.co_filename):
             tell(f"{PROCESSES} a child that the script forks")
 
     os.register_at_fork(before=forking)
-    replace(os, "system", partial(telling, 0, "command"))
-    replace(subprocess.Popen, "__init__", partial(telling, 1, "args"))
-    replace(multiprocessing.process.BaseProcess, "start", partial(telling, 0, "self"))
+    replace(os, "system", wrapping(partial(telling, 0, "command")))
+    replace(subprocess.Popen, "__init__", wrapping(partial(telling, 1, "args")))
+    replace(multiprocessing.process.BaseProcess, "start", wrapping(partial(telling, 0, "self")))
 
 
 def _started(command: Any) -> str:

@@ -233,17 +233,10 @@ class TorchCalls:
     def _on_gpu(self, wrap: Call, if_: Call = lambda *_, **__: True) -> Call:
         """Around calls whose first argument is a tensor on the GPU; others are left alone."""
 
-        def body(call: Call) -> Call:
-            wait = wrap(call)
+        def is_meant(*args: Any, **options: Any) -> Any:
+            return args and getattr(args[0], "is_cuda", False) and if_(*args, **options)
 
-            @functools.wraps(call, updated=())
-            def wrapped(*args: Any, **options: Any) -> Any:
-                waits = getattr(args[0], "is_cuda", False) and if_(*args, **options) if args else False
-                return (wait if waits else call)(*args, **options)
-
-            return wrapped
-
-        return body
+        return functools.partial(_where, is_meant, wrap)
 
     def _index(self, name: str, call: Call, tensor: Any, key: Any, *value: Any) -> Any:
         """Keys and values on the host are uploaded; the size of what a mask indexes is waited for, unless it
@@ -288,7 +281,8 @@ class TorchCalls:
             calls.around(functools.partial(self._unseen, "")),
         )
         for name in _PINNED:
-            replace(torch, name, functools.partial(_if_pinned, calls.locking(f"torch.{name}", size)))
+            is_pinned = lambda *_, pin_memory=False, **__: pin_memory  # noqa: E731
+            replace(torch, name, functools.partial(_where, is_pinned, calls.locking(f"torch.{name}", size)))
 
     def _work(self) -> None:
         """Tells of work for the GPU, until something is compiled."""
@@ -321,14 +315,12 @@ def _size(tensor: Any, itemsize: int) -> int:
     return int(sum(part.numel() * part.itemsize for part in parts) + values.numel() * itemsize)
 
 
-def _if_pinned(lock: Call, call: Call) -> Call:
-    locking = lock(call)
-
-    @functools.wraps(call, updated=())
-    def wrapped(*args: Any, **options: Any) -> Any:
-        return (locking if options.get("pin_memory") else call)(*args, **options)
-
-    return wrapped
+def _where(is_meant: Call, wrap: Call, call: Call) -> Call:
+    """Wraps a callable for arguments that are meant, and leaves it alone for others."""
+    wrapped = wrap(call)
+    return wrapping(
+        lambda call, *args, **options: (wrapped if is_meant(*args, **options) else call)(*args, **options)
+    )(call)
 
 
 class CudaType:

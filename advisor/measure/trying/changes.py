@@ -7,7 +7,6 @@ before an asynchronous copy has read it, and an array that the script keeps cann
 from __future__ import annotations
 
 import ctypes
-import functools
 import inspect
 import os
 import sys
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.measure.recording.calls import Call, replace
+from advisor.measure.recording.calls import Call, replace, wrapping
 from advisor.measure.recording.running import own_frame
 from advisor.measure.trying.libraries import LIBRARIES, Copy, Memory
 from advisor.profiles.crossings import Library
@@ -60,14 +59,10 @@ class Imposed:
     def _replace(self, owner: Any, name: str, body: Call) -> None:
         """`body` gets the call and what it is called with, in its place, while the change is in force."""
 
-        def wrap(call: Call) -> Call:
-            @functools.wraps(call, updated=())
-            def wrapped(*args: Any, **options: Any) -> Any:
-                return body(call, *args, **options) if self.in_force else call(*args, **options)
+        def chosen(call: Call, *args: Any, **options: Any) -> Any:
+            return body(call, *args, **options) if self.in_force else call(*args, **options)
 
-            return wrapped
-
-        replace(owner, name, wrap)
+        replace(owner, name, wrapping(chosen))
 
     def _lifted(self, copy: Copy) -> Any:
         """The copy's result: what it calls itself is not the script's."""
@@ -340,7 +335,7 @@ class CupyAllocator(Imposed):
         except (AttributeError, module.cuda.runtime.CUDARuntimeError) as error:
             self.refuse(f"CuPy cannot make it here: {error}")
         for name in ("set_allocator", "using_allocator"):
-            replace(module.cuda, name, self._replacing)
+            replace(module.cuda, name, wrapping(self._replacing))
         self.switch(self.in_force)
 
     def switch(self, on: bool) -> None:
@@ -358,13 +353,9 @@ class CupyAllocator(Imposed):
             self.refuse(f"it cannot allocate: {error}")
             return self._default(size)
 
-    def _replacing(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(*args: Any, **options: Any) -> Any:
-            self.refuse("the script sets an allocator itself")
-            return call(*args, **options)
-
-        return wrapped
+    def _replacing(self, call: Call, *args: Any, **options: Any) -> Any:
+        self.refuse("the script sets an allocator itself")
+        return call(*args, **options)
 
 
 class TorchAllocator(Imposed):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from advisor.measure.recording.calls import Call, numba_classes, replace
+from advisor.measure.recording.calls import DEPTH, Call, numba_classes, replace, wrapping
 from advisor.measure.recording.running import own_frame
 from advisor.profiles.base import Record
 from advisor.profiles.crossings import Library
@@ -44,51 +44,41 @@ class Downloads:
     def install(self, library: Library, module: Any) -> None:
         if library == "numba":
             array, launcher = numba_classes(module)
-            replace(array, "copy_to_host", self._heard)
-            replace(launcher, "__call__", functools.partial(self._launched, module.synchronize))
+            replace(array, "copy_to_host", wrapping(self._heard))
+            replace(launcher, "__call__", wrapping(functools.partial(self._launched, module.synchronize)))
             return
         kind, names = (module.ndarray, _CUPY) if library == "cupy" else (module.Tensor, _TORCH)
         for name in names:
-            replace(kind, name, self._heard)
+            replace(kind, name, wrapping(self._heard))
         if library == "cupy":
-            replace(module, "asnumpy", self._heard)
+            replace(module, "asnumpy", wrapping(self._heard))
 
     def by_line(self) -> tuple[tuple[str, str], ...]:
         return tuple((line, digest.hexdigest()) for line, digest in self._digests.items())
 
-    def _heard(self, call: Call) -> Call:
-        @functools.wraps(call, updated=())
-        def wrapped(array: Any, *args: Any, **options: Any) -> Any:
-            ours = sys._getframe(1).f_globals.get("__name__", "").startswith("advisor.")
-            if self._inside or ours:
-                return call(array, *args, **options)
-            self._inside = True
-            try:
-                result = call(array, *args, **options)
-                if call.__name__ not in ("to", "copy_") or _is_download(result, array, *args):
-                    self._note(result, sys._getframe(1))
-            finally:
-                self._inside = False
-            return result
+    def _heard(self, call: Call, *args: Any, **options: Any) -> Any:
+        ours = sys._getframe(DEPTH).f_globals.get("__name__", "").startswith("advisor.")
+        if self._inside or ours:
+            return call(*args, **options)
+        self._inside = True
+        try:
+            result = call(*args, **options)
+            if call.__name__ not in ("to", "copy_") or _is_download(result, *args):
+                self._note(result)
+        finally:
+            self._inside = False
+        return result
 
-        return wrapped
-
-    def _launched(self, synchronize: Call, call: Call) -> Call:
+    def _launched(self, synchronize: Call, call: Call, kernel: Any, *args: Any) -> Any:
         """A kernel of Numba's, after which NumPy's arrays that it was given are copied back."""
+        result = call(kernel, *args)
+        for host in (each for each in args if isinstance(each, np.ndarray)):
+            synchronize()
+            self._note(host)
+        return result
 
-        @functools.wraps(call, updated=())
-        def wrapped(kernel: Any, *args: Any) -> Any:
-            result = call(kernel, *args)
-            for host in (each for each in args if isinstance(each, np.ndarray)):
-                synchronize()
-                self._note(host, sys._getframe(1))
-            return result
-
-        return wrapped
-
-    def _note(self, result: Any, frame: Any) -> None:
-        frame = own_frame(frame, self._own)
-        if frame is None:
+    def _note(self, result: Any) -> None:
+        if (frame := own_frame(sys._getframe(), self._own)) is None:
             return
         line = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
         digest = self._digests.setdefault(line, hashlib.blake2b(digest_size=16))
