@@ -218,6 +218,8 @@ def test_files_with_other_texts_than_were_edited_stay_all_as_they_are(tmp_path: 
     link.symlink_to("c.py")
     with pytest.raises(CannotWrite, match=r"gone\.py has been changed since"):
         apply(texts)
+    with pytest.raises(UnicodeEncodeError):
+        apply({file: (CUPY, "new\n"), link: ("c\n", "\udcff")})
     assert file.read_text(encoding="utf-8") == CUPY
     apply({**texts, link: ("c\n", "b\n")})
     assert link.is_symlink()

@@ -10,10 +10,11 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import ExitStack
 from itertools import accumulate
 from pathlib import Path
 
-from advisor.profiles.files import write_atomically
+from advisor.profiles.files import replacing
 from advisor.strategies.syntax import CannotWrite, imports_of, line_after
 
 
@@ -34,9 +35,11 @@ def apply(texts: Mapping[Path, tuple[str, str]]) -> None:
             raise CannotWrite(f"{file}: {problem}") from None
         if now != before:
             raise CannotWrite(f"{file} has been changed since")
-    for file, (_, after) in texts.items():
-        target, mode = file.resolve(), file.stat().st_mode  # a link stays one
-        write_atomically(target, after)
+    modes = {file.resolve(): file.stat().st_mode for file in texts}  # a link stays one
+    with ExitStack() as parts:
+        for file, (_, after) in texts.items():
+            parts.enter_context(replacing(file.resolve())).write_text(after, encoding="utf-8")
+    for target, mode in modes.items():
         target.chmod(mode)
 
 
