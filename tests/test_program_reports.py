@@ -218,6 +218,8 @@ def test_the_command_and_its_gates(tmp_path: Path, command: Command) -> None:
     assert {path.name for path in (tmp_path / "page").iterdir()} >= {"trace.html", "trace.md"}
     for gate, code in (("pageable-transfer", 1), ("pin-per-frame", 0), ("ceiling=1%", 1), ("advise", 2)):
         assert command(*report, "epoch", "--fail-if", gate).code == code, gate
+    unjudged = command(*report, "epoch", "--fail-if", "page-fault-migration")
+    assert (unjudged.code, "not applicable: nsys recorded no migr" in unjudged.err) == (0, True)
     wrong = command(*report, "epok")
     assert (wrong.code, "has no NVTX range 'epok'; did you mean 'epoch'" in wrong.err) == (2, True)
     told = command(*report, "epoch", "--json", "--out", "page")

@@ -147,10 +147,10 @@ def trace(
     if out or not document:
         output.show(pages.trace_page(summary, file.name), printed=not document)
     rulings = [ruled(gate, summary.program) for gate in gates]
-    failed = [(ruling.gate.text, why) for ruling in rulings for why in ruling.reasons]
-    for gate, why in failed:
-        say(f"gate {gate}: failed: {why}")
-    if failed:
+    for ruling in rulings:
+        for why in ruling.reasons:
+            say(f"gate {ruling.gate.text}: {ruling.status}: {why}")
+    if any(ruling.status == "failed" for ruling in rulings):
         raise typer.Exit(GATE_FAILED)
 
 

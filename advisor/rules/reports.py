@@ -137,8 +137,11 @@ def ruled(gate: Gate, program: ProgramTrace | None) -> Ruling:
             f"--fail-if {gate.text} has nothing to judge: no GPU work, or only that of advisor's strategies",
             next_step="Omit --fail-if, or name the frames with --frame.",
         )
-    pieces = (advice for advice in program.advice if advice.outcome == "advice")
-    reasons = [f"{one.rule} on {one.device}" for one in pieces if gate.text in ("advice", one.rule)]
+    pieces = [one for one in program.advice if gate.text in ("advice", one.rule)]
+    reasons = [f"{one.rule} on {one.device}" for one in pieces if one.outcome == "advice"]
+    if gate.kind == "advice" and all(one.outcome == "not-applicable" for one in pieces):
+        lacking = dict.fromkeys(one.detail for one in pieces)
+        return Ruling(gate, "not applicable", tuple(lacking) or ("The report is of one GPU.",))
     if gate.kind == "ceiling":
         shares = ((gpu.label, gpu.ceiling.share) for gpu in program.gpus if gpu.ceiling)
         above = ((label, share) for label, share in shares if share > gate.limit)
