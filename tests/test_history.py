@@ -151,6 +151,7 @@ def test_predicted_times_are_never_on_a_line_with_measured_ones() -> None:
     assert {len(followed.entries) for followed in found} == {8}
     assert found[-1].track.strategies == ("pageable",), "on one memory all do the same work"
     assert "Predicted: No change detected in 8 profiles" in shown(history(both), "details")
+    assert "Vertical lines show the quickest frame and the median" in shown(history(both), "html")
 
 
 def test_without_the_library_the_page_is_there_and_says_what_to_install(

@@ -20,8 +20,9 @@ from advisor.verdicts.tracks import Stop, fastest
 
 LOGARITHMIC_FROM = 8
 """Times that span this factor get a logarithmic axis."""
-_LABELS = ((8, 0.0225), (4, 0.0675))
-"""The most labels of an axis, and what a character takes of its width: on a screen, and on a phone."""
+_LABELS, _CENTRED = ((8, 0.0225), (4, 0.0675)), 4
+"""The most labels of an axis, and what a character takes of its width: on a screen, and on a phone; how many
+characters the last one may have to be centred on its mark, not end there."""
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -68,7 +69,8 @@ def value_axis(values: Sequence[Values]) -> tuple[list[float], tuple[Tick, ...]]
     """
     last = len(values) - 1
     shares = [i / last if last else 0.5 for i in range(len(values))]
-    length = 1 + max(len(compact(value)) for value in values)
+    longest = max(len(compact(value)) for value in values)
+    length = 1 + longest * (1.5 if longest > _CENTRED else 1)
     on_a_screen, on_a_phone = (max(1, math.ceil(max(1 / most, length * w) * last)) for most, w in _LABELS)
     on_a_phone = on_a_screen * math.ceil(on_a_phone / on_a_screen)
     labelled = range(last % on_a_screen, last + 1, on_a_screen)
@@ -219,11 +221,12 @@ def line_chart(
     joined: bool = True,
     relative: bool = False,
     note: str = "",
+    ends: str = "",
 ) -> LineChart:
     """The leading strategies over the values of the stops, of which at least one has figures.
 
     A chart is higher than `height` where the names at the lines' ends need it. `joined`: lines go from value
-    to value, which have an order. `relative`: times are ratios to the fastest at each value.
+    to value, which have an order. `relative`: times are ratios to the fastest. `ends`: of lines at points.
     """
     strategies = dict.fromkeys(name for stop in stops for name in stop.results if stop.seconds(name))
     drawn, values = _leading(stops, strategies), [stop.value for stop in stops]
@@ -246,15 +249,16 @@ def line_chart(
         lines=_spread(lines, LABEL_GAP / height),
         across=tuple(replace(tick, share=_inset(tick.share)) for tick in labels),
         down=tuple(_apart([replace(tick, share=_inset(1 - tick.share)) for tick in ticks], height)),
-        note=_note(lines, note, len(strategies) - len(drawn), predicted=predicted),
+        note=_note(lines, note, len(strategies) - len(drawn), ends, predicted=predicted),
         crossings=tuple(_placed(change, across) for change in changes),
         scale=scale,
     )
 
 
-def _note(lines: Sequence[Line], note: str, left_out: int, *, predicted: bool) -> str:
+def _note(lines: Sequence[Line], note: str, left_out: int, ends: str, *, predicted: bool) -> str:
     banded = predicted and any(line.bands for line in lines)
-    marks = f"{'Bands' if banded else 'Vertical lines'} show the {'ranges' if predicted else 'intervals'}"
+    ends = ends or ("ranges" if predicted else "intervals")
+    marks = f"{'Bands' if banded else 'Vertical lines'} show the {ends}"
     omitted = f"The table also has {words.count(left_out, 'other strategy')}." * (left_out > 0)
     return " ".join(filter(None, (f"{marks}; a ring marks the recommended strategy.", note, omitted)))
 

@@ -165,6 +165,7 @@ def _chart(series: Series, name: str, looks: dict[str, Style], height: int) -> L
     return line_chart(
         f"{_what(series)} over commits, {name}", "commit", series.track.stops[first:], looks,
         height=height, predicted=_is_predicted(series), changes=changes, note=" ".join(notes),
+        ends="quickest frame and the median" * (series.track.basis == "cpu"),
     )  # fmt: skip
 
 

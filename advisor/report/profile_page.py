@@ -28,9 +28,8 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     cpu, name = profile.device.kind == "cpu", words.name(profile.workload.name)
     leading = cpu or (targets_first and bool(profile.predictions))
     parameters = f"`{pairs(profile.workload.parameters)}`" * bool(profile.workload.parameters)
-    created, concluded, timelines = words.created(profile.created), findings(profile), traces(profile)
+    created, device = words.created(profile.created), words.name(profile.device.name)
     predicted = (predictions(profile, leading=leading),) if profile.predictions else ()
-    badge, device = "measured" * (leading and not cpu), words.name(profile.device.name)
     targets = words.listing((words.name(p.device.name) for p in profile.predictions), limit=3)
     where = f"on {targets}" * (len(profile.predictions) == 1)  # each of several is named with its verdict
     if not cpu:  # the device that was measured, or those that were predicted from its figures
@@ -38,11 +37,11 @@ def profile_page(profile: Profile, *, targets_first: bool = False) -> Page:
     sections = (
         _lead(profile, targets_first=targets_first),
         *(predicted if leading else ()),
-        *stages(profile, badge=badge),
-        _advice(profile, concluded),
+        *stages(profile, badge="measured" * (leading and not cpu)),
+        _advice(profile, findings(profile)),
         *(() if leading else predicted),
         noise(profile),
-        Section("frames", f"Timeline of one frame{HERE * cpu}", timelines, nav="Timelines"),
+        Section("frames", f"Timeline of one frame{HERE * cpu}", traces(profile), nav="Timelines"),
         _circumstances(profile),
     )
     closed = tuple(replace(section, closed=True) for section in sections)
