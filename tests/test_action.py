@@ -680,7 +680,7 @@ def test_a_pull_request_is_judged_in_one_run_of_both_versions(job: Job, upstream
     before = git(folder, "status", "--porcelain", "--ignored")
     job("base", folder=folder, GITHUB_EVENT_PATH=upstream.event(job))
     base = job.outputs["commit"]
-    options = "--no-gpu\n--set n=2**18\n--max-seconds 40\n--rounds 1\n--target h200"
+    options = "--no-gpu\n--set n=2**18\n--max-seconds 120\n--rounds 1\n--target h200"
     given = {"ADVISOR_WORKLOAD": "app/w.py", "ADVISOR_OPTIONS": options, "ADVISOR_OUT": str(job.root / "out")}
     ended = job("profile", folder=folder, **given)
     assert job.outputs["code"] == "0", ended.stderr

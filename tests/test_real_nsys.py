@@ -25,9 +25,10 @@ QUICK = ("--no-gpu", "--set", "n=4096", "--rounds", "1", "--max-seconds", "300",
 @pytest.fixture(scope="module")
 def nsys() -> Iterator[Nsys]:
     """Of several nsys that start at once, one may fail (`sem_open`): one module of tests has the machine."""
-    with (Path(tempfile.gettempdir()) / "advisor-nsys.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield find(Path(str(FOLDER)) / "nsys" / "target-linux-x64")
+    lock = os.open(tempfile.gettempdir(), os.O_RDONLY)  # another user could not open a file of this one's
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    yield find(Path(str(FOLDER)) / "nsys" / "target-linux-x64")
+    os.close(lock)
 
 
 @pytest.fixture(scope="module")

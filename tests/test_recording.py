@@ -321,7 +321,7 @@ finally:
         while not (tmp_path / "begun").exists() and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=300)[1]
     assert process.returncode == 130, said
     assert "cleaned up" in said
     assert re.search(r'File ".+/s\.py", line \d+, in <module>\n(?s:.*)\nKeyboardInterrupt\n', said)
