@@ -15,7 +15,7 @@ import builders
 import pytest
 from fakes import job
 from nsys_exports import Export
-from running import REPOSITORY, Command, FakeLauncher, cpu_settings, eventually
+from running import REPOSITORY, Command, FakeLauncher, cpu_settings, eventually, is_gone
 
 from advisor import pipeline
 from advisor.measure.jobs import Job
@@ -172,7 +172,7 @@ def test_an_nsys_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> Non
     trace = captured(path, capture_job(tmp_path, seconds=0.01), starting_seconds=1.0)
     assert "1 s" in trace.reason
     child = int((tmp_path / "pid").read_text())
-    assert eventually(lambda: not Path(f"/proc/{child}").exists())
+    assert eventually(lambda: is_gone(child))
 
 
 NOT_TRIED = "not tried, since nsys failed before"
