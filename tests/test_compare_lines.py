@@ -45,7 +45,9 @@ def test_lines_are_matched_by_text_and_file() -> None:
 
 MORE = of(script_run(upload(bytes=FRAMES * SIZE * 12 // 10), download(), wait()))
 WHOLE = of(script_run(upload(loop=None)).model_copy(update={"loops": ()}))
-EMPTY = of(script_run().model_copy(update={"crossings": (), "loops": ()}))
+EMPTY, FAILED = (
+    of(script_run().model_copy(update={"crossings": (), "loops": (), "exit_code": code})) for code in (0, 1)
+)
 
 
 @every(
@@ -57,6 +59,8 @@ EMPTY = of(script_run().model_copy(update={"crossings": (), "loops": ()}))
         (BASE, WHOLE, 10, "inconclusive"),
         (EMPTY, EMPTY, 10, "passed"),
         (EMPTY, WHOLE, 10, "failed"),
+        (EMPTY, FAILED, 10, "failed"),
+        (FAILED, FAILED, 10, "passed"),
     ],
 )
 def test_the_gate_is_on_bytes_of_a_frame(base: Profile, head: Profile, limit: int, status: str) -> None:

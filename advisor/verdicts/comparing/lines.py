@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from advisor import units
+from advisor.errors import INTERRUPTED
 from advisor.profiles.amounts import Interval
 from advisor.profiles.crossings import Crossing, CrossingKind, LineAdvice, Place, ScriptRun
 from advisor.profiles.schema import Profile
@@ -161,6 +162,10 @@ def judge_lines(comparison: LineComparison, gates: Sequence[Gate]) -> tuple[Ruli
 
 
 def _findings(comparison: LineComparison, gate: Gate) -> Iterator[Finding]:
+    codes = [side.script.exit_code if side.script else 0 for side in (comparison.base, comparison.head)]
+    if codes[1] not in (0, codes[0]):
+        ended = "The script ended with exit code {} in BASE and {} in HEAD.".format(*codes)
+        yield Finding("inconclusive" if codes[1] == INTERRUPTED else "failed", ended)
     for name in comparison.unmatched:
         yield Finding("inconclusive", f"Only one of the two has {name}.")
     for each in comparison.frames:
