@@ -75,8 +75,8 @@ def made(name: str) -> Page:
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_pages_look_as_accepted(name: str, accepted: Accepted) -> None:
-    """What a terminal has in full is that of profiles alone."""
-    for form in ("html", "md", "txt", *["details"] * (name in PROFILES)):
+    """What a terminal has in full is that of profiles, and of one script."""
+    for form in ("html", "md", "txt", *["details"] * (name in {*PROFILES, "scripts/measured-cost"})):
         accepted(markup(render(made(name), form)), f"{name}.{form}")
 
 
