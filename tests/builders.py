@@ -395,6 +395,7 @@ def all_strategies(**fields: Any) -> Profile:
     rows = tuple(measured(name, median, spread=0, **extra.get(name, {})) for name, median in seconds.items())
     hot = {"throttle_reasons": ("heat",), "throttled_seconds": {"heat": 5.5}, "temperature_celsius": 84.0}
     shared = {"other_processes": 2, "other_processes_bytes": 900 * MIB}
+    readings = gpu_state("before"), gpu_state("under-load", **hot), gpu_state("after", **hot, **shared)
     parts: dict[str, Any] = {
         "device": Device(name="NVIDIA GeForce RTX 4090", kind="cuda", memory_class="discrete-hmm"),
         "results": rows,
@@ -410,11 +411,7 @@ def all_strategies(**fields: Any) -> Profile:
             cpu_count=16,
             memory_bytes=64 << 30,
             host=host_state(),
-            gpu_readings=(
-                gpu_state("before"),
-                gpu_state("under-load", **hot),
-                gpu_state("after", **hot, **shared),
-            ),
+            gpu_readings=readings,
             warnings=(
                 "The GPU throttled (heat): its clocks were held down. Improve the cooling.",
                 "2 other processes used the GPU (900 MiB of its memory). Stop them and profile again.",

@@ -39,7 +39,7 @@ from running import (
 
 import advisor as package
 from advisor.cli import startup
-from advisor.cli.console import Around
+from advisor.cli.console import Around, began
 from advisor.measure.backends import Machine
 from advisor.measure.options import OPTIONS
 from advisor.profiles.outputs import MANIFEST
@@ -392,6 +392,13 @@ def test_limits(limit: int, value: int, says: str, monkeypatch: pytest.MonkeyPat
     real = resource.getrlimit
     monkeypatch.setattr(resource, "getrlimit", lambda of: (value, value) if of == limit else real(of))
     assert startup.obstacle()[0] == says
+
+
+def test_the_time_of_a_command_begins_with_its_process_or_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.monotonic()
+    assert now - 86_400 < began() < now
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: "")
+    assert began() >= now
 
 
 def test_ctrl_c_is_taken_over_before_anything_slow_is_imported() -> None:

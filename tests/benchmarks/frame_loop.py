@@ -198,10 +198,9 @@ def _overlapping(
 ) -> Callable[[], None]:
     """The usual double buffering: frame i+1 is filled, uploaded and queued before frame i is waited for.
     With what ours must do besides: the time of each host stage and the latency of each frame."""
-    produce, add, consume = functions
+    (produce, add, consume), cuda, main = functions, backend.xp.cuda, backend.stream
     spent, clock = {"produce": 0.0, "consume": 0.0}, perf_counter
     began, latencies = [0.0] * len(sets), deque[float]()
-    cuda, main = backend.xp.cuda, backend.stream
     uploads, downloads = (cuda.Stream(non_blocking=True) for _ in range(2))
     copies = [
         (*(_copy(backend, placed[name], up=True) for name in "ab"), _copy(backend, placed["c"], up=False))
@@ -210,10 +209,8 @@ def _overlapping(
     events = [[cuda.Event(disable_timing=True) for _ in range(3)] for _ in sets]
 
     def begin(which: int) -> None:
-        began[which] = clock()
-        placed, (up_a, up_b, down_c) = sets[which], copies[which]
-        uploaded, computed, done = events[which]
-        begun = clock()
+        placed, (up_a, up_b, down_c), (uploaded, computed, done) = sets[which], copies[which], events[which]
+        begun = began[which] = clock()
         produce(placed["a"].host, placed["b"].host, 1)
         spent["produce"] += clock() - begun
         up_a(uploads)
