@@ -91,7 +91,7 @@ Known = dict[tuple[int, int], dict[str, Any]]
 _ANY = -1
 """In place of the process, where no table has it."""
 _GAP = 10_000
-"""ns."""
+"""Nanoseconds without work that are not kept as a gap."""
 _SHARE_OF_LINK = 0.8
 """Part of a PCIe link's specified rate that copies reach: 12 to 13 of 15.75 GB/s on PCIe 3, 25 to 27 of 31.5
 on PCIe 4, 55 to 57 of 63 on PCIe 5 (advisor/model/defaults.toml)."""
@@ -121,10 +121,10 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
     works, gpus = read_work(database), []
     devices, places = _devices(database), [(work.process, work.device) for work in works]
     for (process, device), elsewhere in zip(places, list(_elsewhere(works)), strict=True):
-        named = (frame, ranges[process]) if frame and process in ranges else None
+        chosen = (frame, ranges[process]) if frame and process in ranges else None
         alone = [each for each, _ in places].count(process) == 1
         # Its work is given away, and its memory free for the next.
-        trace = GpuFigures(database, works.pop(0), calls.get(process), named, elsewhere, alone).trace()
+        trace = GpuFigures(database, works.pop(0), calls.get(process), chosen, elsewhere, alone).trace()
         listed = devices.get((process % THREAD_BITS, device)) or devices.get((_ANY, device))
         gpus.append(trace.model_copy(update=listed or {"label": f"GPU {device}"}))
     gpus.sort(key=lambda gpu: (gpu.label, gpu.process))
@@ -142,7 +142,7 @@ def program(database: Database, frame: str | None = None) -> ProgramTrace:
 
 
 def _elsewhere(works: Sequence[GpuWork]) -> Iterator[Intervals]:
-    """When other GPUs of its process worked, for each GPU; without gaps below 10 µs, to save memory."""
+    """When other GPUs of its process worked, for each GPU; without short gaps, to save memory."""
     for work in works:
         others = [each for each in works if each.process == work.process and each is not work]
         pieces = [piece for each in others for piece in each.busy()]
