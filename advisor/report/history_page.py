@@ -30,7 +30,7 @@ _HOW = (
     "Predictions are followed without host stages, which depend on the load of the CPU that timed them: "
     "every difference in kernels and copies is a change, and neighbours without one have one recommendation. "
     "Measured times are compared by their logarithms; a change is significant by Student's t-test, "
-    "corrected for every place of every line on this page (Bonferroni, 95 %): about 2 % of pages of "
+    "corrected for every place of every line on this page (Bonferroni, 95 %): 1 to 4 % of pages of "
     "unchanged code show one. The commit of a change is the first one profiled after it; its interval "
     "assumes that place. Lines of different machines, and measured and predicted times, are never compared."
 )

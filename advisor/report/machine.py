@@ -76,10 +76,12 @@ def method(profile: Profile) -> tuple[Fact, ...]:
     seed, source = f"in random order (seed {sampling.seed})", "by resampling processes and their timed frames"
     rounds = words.count(len(sampling.order) or sampling.rounds, "round")
     order = f"{rounds}; in each, every strategy runs in a fresh process, {seed}"
+    mean, times = "median", "Medians"
     if final is not None:
         order = f"screening: each strategy in a fresh process, {seed}"
         source = "from the final's blocks; for ratios, from the rounds that have both"
-    figures = "median wall time of a steady frame, host stages included. Medians and ratios have their"
+        mean, times = "geometric mean over blocks of the", "Times"
+    figures = f"{mean} wall time of a steady frame, host stages included. {times} and ratios have their"
     hints = []
     for row in profile.measured().values():
         buffers = list(row.hints.items())[:40]
