@@ -152,7 +152,8 @@ def compare(
     alone = tuple(name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now))
     listed = {row.strategy for each in devices for rows in (each.rows, each.one_sided) for row in rows}
     absent = [name for name in strategies if name not in listed]
-    unjudged = one_sided(by_strategy(base.results, absent), by_strategy(head.results, absent), absent)
+    gaps = one_sided(by_strategy(base.results, absent), by_strategy(head.results, absent), absent)
+    unjudged = gaps if absent else ()  # without any, `by_strategy` has all
     rest = around(base, head, devices)
     return Comparison(devices=devices, unmatched_devices=alone, unjudged=unjudged, **rest)
 
