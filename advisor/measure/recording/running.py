@@ -225,14 +225,11 @@ def _started(command: Any) -> str:
 
 def prepare_children(begin: str) -> None:
     """Processes that are spawned from here on, and the server that forks some, run `begin` first."""
-    util: Any = multiprocessing.util
-    spawnv = util.spawnv_passfds
 
-    def spawned(path: Any, words: Sequence[Any], fds: Any) -> Any:
-        begun = [begin + word if _STARTS.search(str(word)) else word for word in words]
-        return spawnv(path, begun, fds)
+    def spawn(call: Callable[..., Any], path: Any, words: Sequence[Any], fds: Any) -> Any:
+        return call(path, [begin + word if _STARTS.search(str(word)) else word for word in words], fds)
 
-    util.spawnv_passfds = spawned
+    replace(multiprocessing.util, "spawnv_passfds", wrapping(spawn))
 
 
 class _Counted(SourceFileLoader):
@@ -300,14 +297,12 @@ class Finder(MetaPathFinder):
 
 def _afterwards(spec: ModuleSpec, install: Callable[[ModuleType], None]) -> None:
     """Has a loader call `install` once the module is whole."""
-    loader: Any = spec.loader
-    run = loader.exec_module
 
-    def exec_module(module: ModuleType) -> None:
+    def execute(run: Callable[[ModuleType], None], module: ModuleType) -> None:
         run(module)
         install(module)
 
-    loader.exec_module = exec_module
+    replace(spec.loader, "exec_module", wrapping(execute))
 
 
 @dataclass(frozen=True)
