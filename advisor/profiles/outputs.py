@@ -70,10 +70,10 @@ def link_in(directory: Path, name: str) -> Path | None:
     return None
 
 
-def unused(path: Path) -> Path:
+def unused(path: Path, taken: Callable[[Path], object] = os.path.lexists) -> Path:
     """The path, or the first numbered one that is free."""
     numbered = (path.with_stem(f"{path.stem}-{n}") if n > 1 else path for n in count(1))
-    return next(each for each in numbered if not os.path.lexists(each))
+    return next(each for each in numbered if not taken(each))
 
 
 def is_plain(path: Path) -> bool:
@@ -176,7 +176,7 @@ def copy(source: Path, directory: Path, name: str) -> Path:
 
 def _put(directory: Path, name: str, digest: str, fill: Callable[[Path], object]) -> Path:
     try:
-        path = directory / _free(directory, PurePath(name))
+        path = directory / _free(directory, Path(name))
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise FileProblem(
@@ -189,12 +189,11 @@ def _put(directory: Path, name: str, digest: str, fill: Callable[[Path], object]
     return path
 
 
-def _free(directory: Path, name: PurePath) -> str:
+def _free(directory: Path, name: Path) -> str:
     """The name, or the first of report-2.html or traces-2/pinned.nsys-rep, and so on, that can be written."""
     if len(name.parts) > 1:
         return f"{free_folder(directory, str(name.parent), [name.name])}/{name.name}"
-    numbered = (name.with_stem(f"{name.stem}-{n}") if n > 1 else name for n in count(1))
-    return next(str(each) for each in numbered if not obstacle(directory, str(each)))
+    return str(unused(name, lambda each: obstacle(directory, str(each))))
 
 
 def instead_of(path: Path) -> Path | None:

@@ -325,7 +325,9 @@ def mask(text: str, values: Iterable[str] = ()) -> str:
         text = form.sub(shown + MASK, text)
     for name, value_form in _NAMED:
         text = "".join(_without_values(text, name, value_form))
-    return _VALUE_FIRST.sub(_value_first, text)
+    return _VALUE_FIRST.sub(
+        lambda m: f"{m[1]}{_hidden(m[2], prose=False)}" if is_secret(m["name"]) else m[0], text
+    )
 
 
 def masked_and_bounded(text: str, most: int, values: Iterable[str] = ()) -> str:
@@ -353,10 +355,6 @@ def _without_values(text: str, name: re.Pattern[str], value_form: re.Pattern[str
             yield _hidden(value["hidden"], prose=match.groupdict().get("sign") in _OF_PROSE)
             done = value.end()
     yield text[done:]
-
-
-def _value_first(match: re.Match[str]) -> str:
-    return f"{match[1]}{_hidden(match[2], prose=False)}" if is_secret(match["name"]) else match[0]
 
 
 def _hidden(value: str, *, prose: bool) -> str:
