@@ -37,10 +37,10 @@ def verified(file: str) -> Profile:
 
 
 def test_the_starter_passes_as_it_is(command: Command) -> None:
-    starter = command("new", "deep/my-filter.py")
-    assert (starter.code, starter.out) == (0, "deep/my-filter.py\n")
-    assert "next: advisor profile deep/my-filter.py" in starter.err
-    profile = command("profile", "deep/my-filter.py", "--no-gpu", *QUICK)
+    starter = command("new", "deep/my filter.py")
+    assert (starter.code, starter.out) == (0, "deep/my filter.py\n")
+    assert "next: advisor profile 'deep/my filter.py'" in starter.err
+    profile = command("profile", "deep/my filter.py", "--no-gpu", *QUICK)
     assert profile.code == 0, profile.err
     assert profile.out.startswith("my_filter on H200 SXM: predicted")
 

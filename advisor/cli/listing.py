@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def new(
     for path in written:
         print(path)
     if not quiet:
-        say(f"  next: advisor profile {file}")
+        say(f"  next: advisor profile {shlex.quote(str(file))}")
 
 
 def _from_call(file: Path, start: str, arguments: list[str], *, force: bool) -> list[Path]:

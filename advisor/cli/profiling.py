@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -132,7 +133,7 @@ def _telling_what_is_kept(partial: Path) -> Iterator[None]:
     def is_kept() -> bool:
         return partial.exists() and partial.stat().st_mtime_ns != before
 
-    where = f"measurements so far are in {partial}\n  next: advisor report {partial}"
+    where = f"measurements so far are in {partial}\n  next: advisor report {shlex.quote(str(partial))}"
     try:
         with interruptible(lambda: where if is_kept() else "nothing was measured"):
             yield
