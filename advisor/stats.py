@@ -84,7 +84,7 @@ def median_interval(
     if len(checked) > 1:
         logs = _log_medians(checked)
         centre = float(logs.mean())
-        half = _student_quantile(confidence, len(logs) - 1) * math.sqrt(_variance(logs) / len(logs))
+        half = _student_quantile(confidence, len(logs) - 1) * math.sqrt(float(logs.var(ddof=1)) / len(logs))
         low, high = min(low, _exp(centre - half)), max(high, _exp(centre + half))
     return min(value, low), max(value, high)
 
@@ -219,10 +219,6 @@ def _log_medians(rounds: Sequence[Floats]) -> Floats:
     return np.log([float(np.median(frames)) for frames in rounds])
 
 
-def _variance(values: Floats) -> float:
-    return float(values.var(ddof=1))
-
-
 def _bootstrap_medians(rounds: Sequence[Floats], resamples: int, generator: np.random.Generator) -> Floats:
     """Medians of resampled rounds and frames, shape (resamples,).
 
@@ -254,14 +250,15 @@ def _bootstrap_medians(rounds: Sequence[Floats], resamples: int, generator: np.r
 
 def _welch(above: Floats, below: Floats, confidence: float) -> tuple[float, float]:
     """Centre and half width of Welch's interval for the difference of two means."""
-    known = [_variance(side) for side in (above, below) if len(side) > 1] or [SUPPOSED_PROCESSES**2]
-    terms = [(_variance(side) if len(side) > 1 else known[0]) / len(side) for side in (above, below)]
+    sides = above, below
+    known = [float(side.var(ddof=1)) for side in sides if len(side) > 1] or [SUPPOSED_PROCESSES**2]
+    terms = [(float(side.var(ddof=1)) if len(side) > 1 else known[0]) / len(side) for side in sides]
     centre, total = float(above.mean() - below.mean()), sum(terms)
     if len(known) < 2:
         freedom = float(max(len(above), len(below)) - 1) or SUPPOSED_WEIGHT
     elif total > 0:
         shares = (term / total for term in terms)
-        freedom = 1 / sum(s * s / (len(side) - 1) for s, side in zip(shares, (above, below), strict=True))
+        freedom = 1 / sum(s * s / (len(side) - 1) for s, side in zip(shares, sides, strict=True))
     else:
         return centre, 0.0
     return centre, _student_quantile(confidence, freedom) * math.sqrt(total)

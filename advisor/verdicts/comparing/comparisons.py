@@ -151,11 +151,10 @@ def compare(
     before, now = ([p.device.name for p in side.predictions if on_cpu(side)] for side in (base, head))
     alone = tuple(name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now))
     listed = {row.strategy for each in devices for rows in (each.rows, each.one_sided) for row in rows}
-    absent = [name for name in strategies if name not in listed]
+    absent = [name for name in strategies if name not in listed]  # of none, `by_strategy` has all
     gaps = one_sided(by_strategy(base.results, absent), by_strategy(head.results, absent), absent)
-    unjudged = gaps if absent else ()  # without any, `by_strategy` has all
     rest = around(base, head, devices)
-    return Comparison(devices=devices, unmatched_devices=alone, unjudged=unjudged, **rest)
+    return Comparison(devices=devices, unmatched_devices=alone, unjudged=gaps if absent else (), **rest)
 
 
 def around(base: Profile, head: Profile, devices: Sequence[ComparedDevice]) -> dict[str, Any]:
