@@ -107,8 +107,10 @@ def test_near_strategies_of_the_same_memory_share_a_bar(more: float, drawn: list
     memory = predicted("pinned", 0.02).physical_bytes
     alike = predicted("registered", 0.0201, physical_bytes=int(memory * more))
     rows = (predicted("pageable", 0.04), predicted("pinned", 0.02), alike)
-    answer = first_answer(cpu_profile(predictions=(prediction(results=rows),)))
-    assert [bar.name for bar in answer.bars] == drawn
+    far = predicted("managed", 0.05, over={"pageable": (0.8, 12.5)})
+    answer = first_answer(cpu_profile(predictions=(prediction(results=(*rows, far)),)))
+    assert [bar.name for bar in answer.bars] == [*drawn, "managed"]
+    assert answer.bars[-1].ratio_between == "0.0800–1.25×", "the range of a prediction, however wide"
     doubtful = replace(answer, bars=tuple(replace(bar, chosen=False) for bar in answer.bars))
     assert [bar.name for bar in doubtful.leading(1)] == ["pinned"]
 

@@ -236,7 +236,9 @@ def bars(
         if figures is None:
             continue
         gain, joules = gains.get(row.strategy), isinstance(row, Measured) and objective == "energy"
-        between = known(gain) if gain and base not in group else None
+        ends = (gain.low, gain.high) if gain and base not in group else None
+        if ends and not (known(gain) if isinstance(row, Measured) else words.known(*ends)):
+            ends = None  # too wide to be useful; of a prediction: without simulated devices
         size = bytes_of(row) or 0
         note = words.line(_SCREENED.sub(r"dropped early (\1× the best)", getattr(row, "outside", "")), 100)
         yield Bar(
@@ -247,7 +249,7 @@ def bars(
             units.size(size),
             size,
             ratio=units.ratio(1.0 if base in group else gain.value) if gain else "",
-            ratio_between=words.ratio_between(*between).replace("× to ", "–") if between else "",
+            ratio_between=words.ratio_between(*ends).replace("× to ", "–") if ends else "",
             speed=gain.value if gain else None,
             latency=notes.get(row.strategy, ""),
             note=note,
