@@ -138,10 +138,9 @@ AUDITED = {
 def test_axe_finds_nothing(name: str, browser: Browser, tmp_path: Path) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    page = render(AUDITED[name](), "html")
-    for theme in ("light", "dark"):
-        options = {"width": 820, "color_scheme": theme, "bypass_csp": True}
-        with visit(browser, page, tmp_path, **options) as seen:
-            seen.ask(OPEN)
+    with visit(browser, render(AUDITED[name](), "html"), tmp_path, width=820, bypass_csp=True) as seen:
+        seen.ask(OPEN)
+        for theme in ("light", "dark"):
+            seen.page.emulate_media(color_scheme=theme)
             found = Axe().run(seen.page)
-            assert not found.response["violations"], found.generate_report()
+            assert not found.response["violations"], f"{theme}: {found.generate_report()}"
