@@ -236,9 +236,8 @@ def bars(
         if figures is None:
             continue
         gain, joules = gains.get(row.strategy), isinstance(row, Measured) and objective == "energy"
-        ends = (gain.low, gain.high) if gain and base not in group else None
-        if ends and not (known(gain) if isinstance(row, Measured) else words.known(*ends)):
-            ends = None  # too wide to be useful; of a prediction: without simulated devices
+        ends = gain and (known(gain) if isinstance(row, Measured) else (gain.low, gain.high))
+        ends = ends if ends and base not in group and words.known(*ends) else None
         size = bytes_of(row) or 0
         note = words.line(_SCREENED.sub(r"dropped early (\1× the best)", getattr(row, "outside", "")), 100)
         yield Bar(

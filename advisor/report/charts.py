@@ -69,8 +69,7 @@ def value_axis(values: Sequence[Values]) -> tuple[list[float], tuple[Tick, ...]]
     """
     last = len(values) - 1
     shares = [i / last if last else 0.5 for i in range(len(values))]
-    longest = max(len(compact(value)) for value in values)
-    length = 1 + longest * (1.5 if longest > _CENTRED else 1)
+    length = max(1 + n * (1.5 if n > _CENTRED else 1) for n in map(len, map(compact, values)))
     on_a_screen, on_a_phone = (max(1, math.ceil(max(1 / most, length * w) * last)) for most, w in _LABELS)
     on_a_phone = on_a_screen * math.ceil(on_a_phone / on_a_screen)
     labelled = range(last % on_a_screen, last + 1, on_a_screen)

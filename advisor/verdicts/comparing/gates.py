@@ -117,7 +117,7 @@ def judge(comparison: Comparison, gates: Sequence[Gate], *, anyway: bool = False
     same_work = anyway or not comparison.changed_work
     compared = bool(comparison.results.compared)
     return tuple(
-        rule(gate, list(dict.fromkeys((*_findings(comparison, gate), *_unjudged(comparison, gate)))))
+        rule(gate, [*_findings(comparison, gate), *_unjudged(comparison, gate)])
         if same_work or (compared and gate.kind == "results-differ")
         else Ruling(gate, "not applicable", (other_work,))
         for gate in gates
