@@ -101,7 +101,7 @@ def test_failures_late_in_the_run_are_rows_and_predictions_stand(command: Comman
     said = command(*SLOW, "--set", "how=raise", "--set", "at=20", *QUICK)
     assert said.code == 3, "every strategy ran into it: the user's code"
     assert said.error[0].startswith("error: ")
-    assert re.search("next: The error is in your code: .*\nValueError: this frame is bad\n", said.err, re.DOTALL)
+    assert re.search("(?s)next: The error is in your code: .*\nValueError: this frame is bad\n", said.err)
     loaded = package.load(Path("advisor-report/profile.json"))
     reason = (
         "the workload failed: stage 'compute' (misbehaving.py:38), frame 20: ValueError: this frame is "
