@@ -70,6 +70,15 @@ def test_a_slower_helper_is_found_between_two_folders(command: Command, tmp_path
     assert not missing(page, "### slower by", "stage produce", "a/w.py", "b/w.py")
 
 
+def test_a_strategy_of_the_code_that_fails_in_head_fails_the_gate(command: Command, tmp_path: Path) -> None:
+    fails = "if isinstance(a, np.ndarray) and a.ctypes.data == AT[0]: raise ValueError('in place')"
+    sides = [workload(top="AT = [0]", produce="AT[0] = a.ctypes.data", add=add) for add in ("pass", fails)]
+    files = [version(tmp_path / name, 1, text) for name, text in zip("ab", sides, strict=True)]
+    said = run(command, *files, "--strategy", "zero-copy", "--fail-if", "slower=900%")
+    page = (tmp_path / "advisor-comparison" / "compare.md").read_text()
+    assert (said.code, "`zero-copy` ran in BASE and fails in HEAD: the work" in page) == (1, True), said
+
+
 def test_a_time_in_which_nothing_is_compared_passes_no_gate(command: Command, tmp_path: Path) -> None:
     """It ends as soon as that is known, without BASE."""
     files = version(tmp_path / "a", 100), version(tmp_path / "b", 200)
