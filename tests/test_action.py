@@ -17,7 +17,7 @@ import pytest
 import yaml
 from builders import profile
 from every import every
-from running import FILES, REPOSITORY, environment, ran
+from running import FILES, REPOSITORY, environment, eventually, ran
 from test_comparing import later
 from test_revisions import commit, git
 
@@ -459,8 +459,7 @@ def test_a_command_sees_its_orphans_go_and_gets_signals(tmp_path: Path, signalle
     process = subprocess.Popen(
         [sys.executable, "-I", contained, "bash", str(tmp_path / "program")], env=given
     )
-    while not (tmp_path / "ready").exists():
-        time.sleep(0.05)
+    assert eventually((tmp_path / "ready").exists)
     if signalled:
         process.terminate()
     assert process.wait(120) == code

@@ -12,9 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -25,7 +24,7 @@ import psutil
 import pytest
 from builders import cpu_profile
 from rendering import Accepted, refusals
-from running import Command, environment
+from running import Command, environment, eventually
 
 from tests.faults.case import workload as one
 from tests.forking import server
@@ -46,13 +45,6 @@ WORKERS = Path(__file__).parent / "fleet_workers.py"
 SOURCE = one(top="from mine import LEVEL", produce="a.fill(LEVEL)").replace("def work(", "def tiny(")
 IN_PROCESS = {"dashboard_address": "127.0.0.1:0", "processes": False, "threads_per_worker": 1}
 QUICK = {"max_seconds": 120.0, "rounds": 1, "strategies": ["pageable"], "targets": ["h200"]}
-
-
-def until(there: Callable[[], object], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -76,7 +68,7 @@ def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "scheduler.json")
         with program("-m", "distributed.cli.dask_scheduler", *listens, "--scheduler-file", file) as process:
-            until(lambda: file.is_file() and file.read_text())
+            assert eventually(lambda: file.is_file() and bool(file.read_text()))
             with connected(None, file, None):
                 yield json.loads(file.read_text())["address"], process
 
@@ -105,7 +97,7 @@ def workers(address: str, file: Path, folder: Path, *hosts: str) -> Iterator[Non
 
 def until_joined(address: str, count: int) -> None:
     with connected(address, None, None) as cluster:
-        until(lambda: len(cluster.workers()) == count)
+        assert eventually(lambda: len(cluster.workers()) == count)
 
 
 def run(address: str, file: Path, out: Path, *, resume: bool = False) -> fleet.Outcome:
@@ -143,8 +135,8 @@ def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, 
     out = tmp_path / "out"
 
     def kill_once_two_are_done(process: subprocess.Popen[bytes]) -> None:
-        until(lambda: len(list(out.glob("*/row.json"))) == 2)
-        until((tmp_path / "c-hangs").exists)
+        assert eventually(lambda: len(list(out.glob("*/row.json"))) == 2)
+        assert eventually((tmp_path / "c-hangs").exists)
         os.killpg(process.pid, signal.SIGKILL)
 
     with scheduler() as (address, process), workers(address, workload, tmp_path, *hosts):
@@ -163,7 +155,7 @@ def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, 
 
 def test_local_workers_listen_to_this_machine_only() -> None:
     with local(1, None) as cluster:
-        until(lambda: len(cluster.workers()) == 1)
+        assert eventually(lambda: len(cluster.workers()) == 1)
         ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
         open_ports = [c for p in ours for c in p.net_connections() if c.status == psutil.CONN_LISTEN]
         assert open_ports
@@ -263,7 +255,7 @@ def test_two_commands_lock_a_device_wait_for_each_other_and_scale_an_adaptive_cl
         first, second = DaskCluster(mine), DaskCluster(other)
         assert first.workers() == set()
         probe = first.start("", "inspect")
-        until(lambda: len(first.workers()) == 1)
+        assert eventually(lambda: len(first.workers()) == 1)
         first.cancel(probe)
         assert first.lock("GPU-1")
         assert not second.lock("GPU-1")

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from recorded import Recording
-from running import Command, advisor, missing
+from running import Command, advisor, eventually, missing
 
 from advisor.measure.recording import assembling
 from advisor.measure.recording.assembling import overheads
@@ -318,8 +318,7 @@ finally:
     (tmp_path / "s.py").write_text(LIBRARY + source)
     command = [sys.executable, "-m", "advisor", "profile", "s.py", "--no-gpu"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-        while not (tmp_path / "begun").exists() and process.poll() is None:
-            time.sleep(0.05)
+        assert eventually(lambda: (tmp_path / "begun").exists() or process.poll() is not None)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=300)[1]
     assert process.returncode == 130, said
