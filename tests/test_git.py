@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import psutil
@@ -234,12 +234,10 @@ def left(mark: Path) -> list[psutil.Process]:
     """Processes with that mark; killed ones have a moment."""
     marked = []
     for process in psutil.process_iter():
-        try:
+        with suppress(psutil.Error):
             if process.environ().get("MARK") == str(mark):
                 marked.append(process)
-        except psutil.Error:
-            continue
-    return list(psutil.wait_procs(marked, timeout=5)[1])
+    return list(psutil.wait_procs(marked, timeout=30)[1])
 
 
 ANSWERS = ("printf ''", "printf garbage", "printf '\\377'", "printf ../..", "sleep 60")
