@@ -73,6 +73,14 @@ def step():
 for frame in range(6):  # 6 frames
     step()
 
+# callbacks of a message
+def publish():
+    for callback in (gpu.up,):
+        callback()
+        gpu.work(1.0)
+for frame in range(6):  # 6 frames
+    publish()
+
 # recursion
 def visit(depth):
     for child in range(2 if depth else 0):  # 14 frames

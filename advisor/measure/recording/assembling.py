@@ -282,7 +282,7 @@ def _carriers(
     many = min(MANY, LEAST_TURNS * loop.turns) * loop.turns
     repeats_few = loop.turns < FEW and sum(each.turns for each in inner) >= many
     enough = (
-        bool(inner)
+        sum(each.turns for each in inner) > loop.turns  # one turn in each iteration is the same frame
         and carried >= (0.5 if repeats_few else CARRIED) * crossings
         and sum(launches[each] for each in inner) >= CARRIED * launches[loop]
         and (repeats_few or sum(max(each.seconds, each.whole) for each in inner) >= CARRIED * loop.seconds)
