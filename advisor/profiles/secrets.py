@@ -196,7 +196,9 @@ _LOGIN = re.compile(
     r"""\bdocker\s+login\b[^\n;|&]{0,200}?\s-p\s+)[^\s'",;]+"""
 )
 """Passwords in a `.netrc`, and in commands: `curl -u name:password`, `mysql -ppassword`."""
-_UNNAMED = ((_IN_URL, r"\1\2"), (_AUTHORIZATION, r"\1"), (_HEADER, r"\1"), (_LOGIN, r"\1"), (FORMS, ""))
+_COOKIES = re.compile(r"""\b(cookie['"]?\s*:\s*['"]?)[\w.-]+=[^\n'"]+""", re.IGNORECASE)
+_SHOWN_FIRST = ((form, r"\1") for form in (_AUTHORIZATION, _HEADER, _COOKIES, _LOGIN))
+_UNNAMED = ((_IN_URL, r"\1\2"), *_SHOWN_FIRST, (FORMS, ""))
 """Secrets without a name, and what of them is shown."""
 _SHORTEST, _SHORTEST_OF_ENVIRONMENT, _SHORTEST_NUMBER = 4, 8, 6
 """A shorter value stands in too many texts by chance; a shorter number is a size."""
