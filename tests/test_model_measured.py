@@ -19,8 +19,6 @@ from advisor.profiles.schema import Device, MemoryClass, Predicted, Profile, Sta
 
 pytestmark = pytest.mark.usefixtures("constants_as_read")
 
-N = 1 << 24
-
 
 def device(name: str, memory_class: MemoryClass = "discrete", **attributes: Any) -> Device:
     return Device(name=name, kind="cuda", memory_class=memory_class, attributes=attributes)

@@ -140,14 +140,6 @@ def test_the_ceiling_of_copies_and_calls() -> None:
     assert ceilings(script_run(longer))[0].share == pytest.approx(1.0)
 
 
-@every("width", [60, 80, 140])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    for run in (of(script_run()), of(played(), "rtx-2060", "orin-nano")):
-        for form in ("txt", "details"):
-            lines = render(page_of(run), form, width=width).splitlines()
-            assert max(map(len, lines)) <= width
-
-
 def test_predicted_figures_never_stand_as_measured() -> None:
     run = of(played(), "rtx-2060")
     page = page_of(run)

@@ -184,7 +184,9 @@ def test_failures_are_short() -> None:
 def test_no_verdict_and_no_advice_is_cut_at_any_width(width: int) -> None:
     for name in PAGES:
         page = made(name)
-        text = " ".join(render(page, "txt", width=width).replace("\N{NO-BREAK SPACE}", " ").split())
+        screen = render(page, "txt", width=width)
+        assert max(map(len, (screen + render(page, "details", width=width)).splitlines())) <= max(width, 60)
+        text = " ".join(screen.replace("\N{NO-BREAK SPACE}", " ").split())
         for block in (b for section in page.sections if section.lead for b in section_blocks(section, "txt")):
             told = block.sentences if isinstance(block, Answers) else getattr(block, "items", ())
             for verdict in (each for each in told if isinstance(each, Verdict)):

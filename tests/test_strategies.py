@@ -167,12 +167,6 @@ def gpu(memory_class: MemoryClass, **attributes: int) -> Device:
     return plain.model_copy(update={"memory_class": memory_class, **changed})
 
 
-def test_what_suits_a_workload() -> None:
-    carried = workload({"h": "host", "k": "device"}, h="inout", k="inout")
-    assert {s.name for s in STRATEGIES if s.unsuited(carried)} == {"pinned-pipelined", "peer"}
-    assert {s.name for s in STRATEGIES if s.unsuited(vector_add_workload())} == {"peer"}
-
-
 def test_choosing_keeps_the_order_of_the_table_and_offers_the_nearest_name() -> None:
     for name, message in {"pined": r"'pined'; did you mean 'pinned'", "qqq": r"'qqq'\n"}.items():
         with pytest.raises(UsageError, match=f"^there is no strategy {message}") as raised:

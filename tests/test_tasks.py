@@ -127,7 +127,6 @@ def test_the_hints_that_were_given_are_told(file: Path) -> None:
     [
         *(("reference", "pageable", at) for at in (1, 3)),
         *(("measure", strategy, 7) for strategy in ("pinned", "pinned-pipelined")),
-        ("measure", "pinned", 1),
     ],
 )
 def test_a_state_left_behind_ends_a_process_however_late(

@@ -30,9 +30,6 @@ def compared(folder: Path, base: Any, head: Any) -> Results:
     return compare_results(kept(folder / "base", {"out": base}), kept(folder / "head", {"out": head}))
 
 
-STEPS = np.arange(500)
-
-
 def grid(**changes: float) -> Any:
     values = np.ones((5, 20), np.float32)
     for place, value in changes.items():
