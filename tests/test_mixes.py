@@ -98,7 +98,7 @@ def measured_run(directory: Path, seconds: Mapping[str, float], **options: objec
         lambda job: Ended(sample(seconds[job.strategy]), "finished"),
         session=lambda job: FakeSession(job, seconds),
     )
-    settings = asked("w.py", backend="cuda", rounds=2, max_seconds=10.0, **options)
+    settings = asked("w.py", backend="cuda", rounds=3, max_seconds=10.0, **options)
     found = pipeline.profile(settings, Silent(), keep_in=directory, launcher=launcher)
     assert {name for job in launcher.jobs for name in job.mixes} >= {"hybrid-1"}
     return found
@@ -108,6 +108,7 @@ def test_a_mix_is_measured_recommended_and_saved_as_data(tmp_path: Path) -> None
     seconds = {"pageable": 0.002, "pinned": 0.0015, "hybrid-1": 0.001, "hybrid-2": 0.0018}
     found = measured_run(tmp_path, seconds, strategies=("pageable", "pinned"), placement=CHOSEN)
     assert (found.recommendation.strategy, found.recommendation.verdict) == ("hybrid-1", "fastest")
+    assert found.final.processes == 3, "as many as --rounds asks for, though two would have settled it"
     rows = found.measured()
     assert rows["hybrid-1"].placements == {"a": "zero-copy", "b": "pageable", "c": "pinned"}
     assert rows["hybrid-2"].placements == {"a": "zero-copy", "b": "pinned", "c": "pinned"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fakes import FakeClock
 from rendering import Accepted, refusals
-from running import FakeLauncher, FakeSession, cpu_settings, measured_run, sample
+from running import FakeLauncher, cpu_settings, measured_run, sample
 
 from advisor import pipeline
 from advisor.errors import WorkloadError
@@ -175,22 +175,6 @@ def test_the_time_counts_from_where_it_began(began: float | None, left: float, t
 def profiled(launcher: FakeLauncher, directory: Path, **options: object) -> schema.Profile:
     given = {"strategies": ("pageable", "pinned"), "seed": 5, "command": "advisor profile w.py", **options}
     return pipeline.profile(settings(**given), Silent(), keep_in=directory, launcher=launcher)
-
-
-def test_it_concludes_from_what_was_measured_on_a_gpu(tmp_path: Path) -> None:
-    seconds = {"pageable": 0.002, "pinned": 0.001}
-    launcher = FakeLauncher(
-        lambda job: Ended(sample(seconds[job.strategy]), "finished"),
-        session=lambda job: FakeSession(job, seconds),
-    )
-    asked = replace(settings(strategies=("pageable", "pinned"), max_seconds=10.0), backend="cuda")
-    profile = pipeline.profile(asked, Silent(), keep_in=tmp_path, launcher=launcher)
-    assert (profile.recommendation.strategy, profile.recommendation.verdict) == ("pinned", "fastest")
-    assert profile.advice
-    assert profile.final.processes == 3, "as many as --rounds asks for, though two would have settled it"
-    assert {block.contestant for block in profile.blocks} == {"pageable", "pinned", profile.final.alias}
-    profile.save(tmp_path / "profile.json")
-    assert reading.load(tmp_path / "profile.json") == profile
 
 
 def test_what_was_kept_on_the_way_is_a_whole_profile_without_conclusions(tmp_path: Path) -> None:
