@@ -17,7 +17,7 @@ from advisor.profiles.crossings import PROCESSES, CopyCost, ScriptRun
 from advisor.profiles.schema import Profile
 from advisor.profiles.trials import Patch, Trial, Trials
 from advisor.report import blocks
-from advisor.report.pages import page_of, render
+from advisor.report.pages import page_of
 from advisor.rules import advise
 from advisor.verdicts.ceilings import ceilings, elsewhere, scopes
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import builders
 import pytest
-from builders import cuda_device, vector_add_workload
+from builders import cuda_device
 from every import every
 from fakes import EVERY_HASTE, RecordingBackend, attempted, bench
 from mixing import FRESH, made
