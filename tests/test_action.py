@@ -361,11 +361,6 @@ def test_a_comparison_gets_the_options_of_a_profile_that_it_has(job: Job) -> Non
         assert job.read("arguments").splitlines() == ["compare", *arguments, "--anyway", *more]
 
 
-PLANTING = """#!/usr/bin/env bash
-for file in "$ADVISOR_TEST"/command-*; do echo "PATH=/planted" >>"$file"; done
-"""
-
-
 def test_what_lies_in_the_workspace_is_not_imported(job: Job, upstream: Upstream) -> None:
     """By the installer, by what finds the base, and by what comments."""
     folder = upstream.cloned(job)
@@ -408,24 +403,19 @@ def test_no_parent_of_the_workload_holds_a_token(job: Job, step: str) -> None:
     assert "s3cret" not in environments
 
 
-LATE = """#!/usr/bin/env bash
-env -i setsid bash -c '(sleep 1; for file in "$0"/command-*; do echo X=1 >>"$file"; done) &' "$ADVISOR_TEST" &
-"""
-LINKING = """#!/usr/bin/env bash
-for file in "$ADVISOR_TEST"/command-*; do rm "$file"; ln -s "$ADVISOR_TEST/victim" "$file"; done
-"""
-OVERWRITING = """#!/usr/bin/env bash
-for file in "$ADVISOR_TEST"/command-*; do
-    printf 'PATH=/x' >"$file"
-    mv "$file" "$file.moved"
-    mkdir "$file"
-done
-"""
+LATE = """env -i setsid bash -c '(sleep 1; echo X=1 | tee -a "$0"/command-*) &' "$ADVISOR_TEST" &"""
+EACH = 'for file in "$ADVISOR_TEST"/command-*; do'
+PLANTING = (
+    LATE,
+    f'{EACH} echo "PATH=/planted" >>"$file"; done',
+    f'{EACH} rm "$file"; ln -s "$ADVISOR_TEST/victim" "$file"; done',
+    f"""{EACH} printf 'PATH=/x' >"$file"; mv "$file" "$file.moved"; mkdir "$file"; done""",
+)
 
 
-@pytest.mark.parametrize("program", [PLANTING, LATE, LINKING, OVERWRITING])
+@pytest.mark.parametrize("program", PLANTING)
 def test_files_of_later_steps_are_restored_and_nobody_writes_to_them_later(job: Job, program: str) -> None:
-    job.program("advisor", program)
+    job.program("advisor", f"#!/usr/bin/env bash\n{program}\n")
     (job.root / "victim").write_text("precious\n", encoding="utf-8")
     files = {name: job.root / f"command-{name}" for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")}
     for file in files.values():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import linecache
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -18,7 +17,7 @@ import pytest
 from builders import cpu_profile, measured, profile
 from every import every
 from rendering import Accepted, refusals
-from running import FILES, REPOSITORY, environment
+from running import FILES, REPOSITORY, ran
 
 import advisor
 from advisor.api import Arguments, naming_arguments
@@ -151,9 +150,7 @@ def test_profiling_while_the_file_is_imported_does_not_start_processes_without_e
     call = "import advisor\nadvisor.profile(double, no_gpu=True, rounds=1)\n"
     script = f"{HEAD}OFFSET = 1\n{HELPER}\n{BODY}\n{call}"
     (tmp_path / "w.py").write_text(script, encoding="utf-8")
-    said = subprocess.run(
-        [sys.executable, "w.py"], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
-    )
+    said = ran([sys.executable, "w.py"], tmp_path)
     assert said.returncode == 1
     assert "calls advisor.profile at import time" in said.stderr
     assert 'if __name__ == "__main__":' in said.stderr

@@ -40,12 +40,7 @@ def facts(**changes: Any) -> Facts:
     fields: dict[str, Any] = {
         "driver": 13000,
         "gpus": 1,
-        "packages": {
-            "cupy-cuda13x": "14.2.0",
-            "cuda-bindings": "13.0.1",
-            "nvidia-ml-py": "13",
-            "nvtx": "0.2.11",
-        },
+        "packages": packages(cupy_cuda13x="14.2.0", cuda_bindings="13.0.1", nvidia_ml_py="13", nvtx="0.2.11"),
         "probe": Probe(device=CAPABLE, free_bytes=GIB),
         "host": HostState(memory_available_bytes=64 * GIB, locked_memory_limit="unlimited"),
         "board": None,

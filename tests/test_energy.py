@@ -28,6 +28,7 @@ from advisor.measure.progress import Silent
 from advisor.measure.sampling import WINDOW_SECONDS, window
 from advisor.profiles.conclusions import Preferences
 from advisor.verdicts.final import Pace
+from tests.faults.case import workload
 
 ADDRESS = "0000:3B:00.0"
 COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
@@ -200,22 +201,9 @@ def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool) -> No
         assert bool(block.frame_latencies) == overlapping
 
 
-LOGGED = """
-from advisor import Buffer, In, Out, Workload, device, host, workload
-
-@workload
-def logged(log: str = "") -> Workload:
-    def produce(a: Out, frame: int) -> None:
-        with open(log, "a") as file:
-            file.write(f"{frame} ")
-    def compute(xp, a: In, b: Out) -> None:
-        xp.add(a, 1, out=b)
-    return Workload({name: Buffer(8, "f4") for name in "ab"}, [host(produce), device(compute)])
-"""
-
-
 def test_frames_up_to_the_ticks_have_indices_of_their_own(tmp_path: Path) -> None:
-    (tmp_path / "w.py").write_text(LOGGED)
+    log = "with open(log, 'a') as file: file.write(f'{frame} ')"
+    (tmp_path / "w.py").write_text(workload(parameters=", log: str = ''", produce=log))
     base = job(file=str(tmp_path / "w.py"), assignments={"log": str(tmp_path / "log")})
     given = {"energy_seconds": 0.1, "block_seconds": 1e-9, "meter": metered}
     final = final_process(RecordingBackend(), base, {"a": "pinned"}, **given)

@@ -156,7 +156,6 @@ def said_by(name: str) -> dict[str, str]:
 Case = tuple[str, ...]
 """An example, a device, and assignments."""
 TALK = ("vector_add", "xavier-nx", "n=2**22", "fill_in_frame=false")
-WHOLE = ("vector_add", "xavier-nx", "n=2**22")
 SMALL_PRODUCT, PRODUCT = (("matrix_multiply", "rtx-2060", n) for n in ("n=32", "n=256"))
 READS_ON_NANO, READS_ON_ORIN = (("host_reads_back", name, "n=2**20") for name in ("nano", "orin-nano"))
 OUTPUT_ON_ORIN, OUTPUT_ON_CARD = (("mapped_output", name, "n=2**22") for name in ("orin-nano", "rtx-4090"))
@@ -164,6 +163,7 @@ TURNS_ON_ORIN, TURNS_ON_CARD = (("solver_turns", name) for name in ("orin-nano",
 SPARSE, FULL = ("sparse_access", "rtx-4090", "rows=256"), ("sparse_access", "rtx-4090", "rows=64", "share=1")
 RATIOS: list[tuple[Case, str, str, float, float]] = [
     (TALK, "pageable", "managed", 4.5, 10),  # 6.5 in the talk, which times copies and kernel alone
+    (TALK[:3], "pageable", "managed", 0, 3),  # fills in the frame hide what memory gains
     (SMALL_PRODUCT, "zero-copy", "pinned", 0, 0.8),
     (PRODUCT, "zero-copy", "pinned", 1.2, math.inf),
     (PRODUCT, "managed", "pinned", 1.5, math.inf),
@@ -223,11 +223,6 @@ def test_a_rule_says_so(case: Case, rule: str, expected: str | set[str]) -> None
 )
 def test_one_of_these_is_recommended(case: Case, strategies: set[str]) -> None:
     assert Concluded(*case).recommended in strategies
-
-
-def test_fills_in_the_frame_hide_what_memory_gains() -> None:
-    whole, talk = (Concluded(*case).times("pageable", "managed") for case in (WHOLE, TALK))
-    assert whole < talk / 1.5
 
 
 def test_an_external_image_is_copied_by_the_host_whatever_memory_it_goes_to() -> None:

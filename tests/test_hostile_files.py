@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from builders import profile, vector_add_trace
-from running import Command, advisor, environment
+from running import Command, advisor
+from test_cli import begun
 
 from advisor.nsys import database
 from tests.forking import started
@@ -88,17 +88,10 @@ def test_a_view_is_no_table(tmp_path: Path) -> None:
 
 def test_ctrl_c_while_the_program_is_loaded(tmp_path: Path) -> None:
     """From where Python has read the first lines of ours."""
-    started = "import sys; import advisor.__main__ as m; print('up', flush=True); m.main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", started, "trace", "nothing.sqlite", "--json"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout.readline() == "up\n"
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=300)
+    code = "import sys; import advisor.__main__ as m; print('up', flush=True); m.main()"
+    with begun([sys.executable, "-c", code], tmp_path, "trace", "nothing.sqlite", "--json") as process:
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=300)
     assert process.returncode in (130, 5), said  # 5 where the machine was faster
     assert "Traceback" not in said
