@@ -280,7 +280,7 @@ def run(
     resume: bool = False,
     clock: Clock = time.monotonic,
 ) -> Outcome:
-    """Runs a request and writes its folder.
+    """Runs a request and writes its folder. Raises `NothingMeasured` where there is no device.
 
     reach: connects to the cluster, or starts it, once the folder is known to be free.
     """
@@ -291,26 +291,19 @@ def run(
             results.begin(resume=resume)
             dispatcher = Dispatcher(reach(), request, results, clock)
             stopped = dispatcher.run()
-        record = _record(request, results, dispatcher, stopped)
+        why = stopped.message if isinstance(stopped, AdvisorError) else "the run was interrupted"
+        rows = [*results.rows.values(), *results.unfit_rows]
+        rows += [item.row.model_copy(update={"reason": why}) for item in dispatcher.unfinished]
+        if not rows and stopped is None:
+            if (where := request.selection.where) and dispatcher.machines:
+                wrong = f"no device of the cluster fits --where {', '.join(map('='.join, where.items()))}"
+                raise NothingMeasured(wrong, next_step="Omit it to see the devices.")
+            step = "Start some: dask worker ADDRESS, with the scheduler's address."
+            raise NothingMeasured("the scheduler has no workers", next_step=step)
+        rows.sort(key=lambda row: (row.status != "profiled", row.kind, row.device))
+        notes = tuple(planning.differing(dispatcher.machines))
+        record = results.record.model_copy(update={"rows": tuple(rows), "notes": notes})
+        record = hidden(record, results.redactor)
         page = fleet_page(record)
         written = pages.write(page, directory, request.formats)
     return Outcome(record, stopped, tuple(results.errors), page, written)
-
-
-def _record(
-    request: Request, results: Results, dispatcher: Dispatcher, stopped: BaseException | None
-) -> FleetRecord:
-    """Raises `NothingMeasured` where there is no device."""
-    why = stopped.message if isinstance(stopped, AdvisorError) else "the run was interrupted"
-    rows = [*results.rows.values(), *results.unfit_rows]
-    rows += [item.row.model_copy(update={"reason": why}) for item in dispatcher.unfinished]
-    if not rows and stopped is None:
-        if (where := request.selection.where) and dispatcher.machines:
-            wrong = f"no device of the cluster fits --where {', '.join(map('='.join, where.items()))}"
-            raise NothingMeasured(wrong, next_step="Omit it to see the devices.")
-        step = "Start some: dask worker ADDRESS, with the scheduler's address."
-        raise NothingMeasured("the scheduler has no workers", next_step=step)
-    rows.sort(key=lambda row: (row.status != "profiled", row.kind, row.device))
-    notes = tuple(planning.differing(dispatcher.machines))
-    record = results.record.model_copy(update={"rows": tuple(rows), "notes": notes})
-    return hidden(record, results.redactor)

@@ -57,10 +57,23 @@ class Results:
     def begin(self, *, resume: bool) -> None:
         """Takes the rows of an earlier run of the same request, or removes them.
 
-        Raises `UsageError` where there is none to resume, or it is of another request.
+        Raises `UsageError` where there is none to resume, or of another request, `FileProblem` if damaged.
         """
         if resume:
-            _require_same(self._path, self.record)
+            folder, path = self._path, self._path / RECORD
+            if not path.is_file():
+                wrong = f"--resume: {folder} does not hold the results of advisor fleet"
+                raise UsageError(wrong, next_step="Give its folder with --out, or omit --resume.")
+            try:
+                before = FleetRecord.model_validate_json(read_bytes(path, LARGEST))
+            except ValidationError as problem:
+                wrong = f"{path} is damaged: {first_error(problem)}"
+                raise FileProblem(wrong, next_step="Remove it and run again.") from None
+            if before.request != self.record.request:
+                raise UsageError(
+                    f"--resume: {folder} was made with other files, options or another version of advisor",
+                    next_step="Give the options of that run, or omit --resume to start over.",
+                )
             self.rows = {row.task: row for row in self._saved() if row.status == "profiled"}
             self._labels = {row.key: row.device for row in self.rows.values()}
         else:
@@ -71,7 +84,12 @@ class Results:
 
     def unprofiled(self, device: Device) -> Sequence[Item]:
         """What is not yet profiled on this device: each value of the swept parameter."""
-        key, label, items = self._request.key(device), self._label(device), list[Item]()
+        key, items = self._request.key(device), list[Item]()
+        if key not in self._labels:
+            name = f"{device.name} ({device.host})" if self._request.template.include_host else device.name
+            numbered = (f"{name} #{number}" if number > 1 else name for number in count(1))
+            self._labels[key] = next(label for label in numbered if label not in self._labels.values())
+        label = self._labels[key]
         for value, shown in self._request.values.items():
             row = Row(
                 task=f"{key} {shown}".strip(),
@@ -110,22 +128,18 @@ class Results:
         result = row.strategy or row.status
         self._tell(f"{row.device} {row.value}".strip() + f": {result} ({seconds:.0f} s)")
 
-    def _label(self, device: Device) -> str:
-        """The device's name on the pages: numbered from the second of that name on."""
-        key = self._request.key(device)
-        if key not in self._labels:
-            name = f"{device.name} ({device.host})" if self._request.template.include_host else device.name
-            numbered = (f"{name} #{number}" if number > 1 else name for number in count(1))
-            self._labels[key] = next(label for label in numbered if label not in self._labels.values())
-        return self._labels[key]
-
     def _save(self, row: Row, answer: Answer) -> Row:
         """Saves the result of a task and returns its final row."""
         row = row.model_copy(update={"folder": outputs.free_folder(self._path, row.folder, _FILES)})
         folder = self._path / row.folder
         if answer.status == "profiled":
             try:
-                profile = self._checked(answer.profile, row)
+                name = f"the profile from {row.device}"
+                profile = reading.parse(answer.profile, name)
+                if profile.workload.sha256 != self._sha256 or profile.device.kind != row.kind:
+                    wrong = f"{name} is of another workload or device than requested"
+                    step = "Check who can reach the scheduler: docs/fleet.md, Security."
+                    raise FileProblem(wrong, next_step=step)
                 folder.mkdir(parents=True, exist_ok=True)
                 outputs.set_aside(folder)
                 pages.write(pages.page_of(profile), folder, (*self._request.formats, "json"))
@@ -146,15 +160,6 @@ class Results:
         outputs.write(folder, ROW, row.model_dump_json(indent=1) + "\n")
         return row
 
-    def _checked(self, text: str, row: Row) -> Profile:
-        """The profile that a worker sent. Raises `FileProblem` if it is damaged, or not of this workload."""
-        name = f"the profile from {row.device}"
-        profile = reading.parse(text, name)
-        if profile.workload.sha256 != self._sha256 or profile.device.kind != row.kind:
-            step = "Check who can reach the scheduler: docs/fleet.md, Security."
-            raise FileProblem(f"{name} is of another workload or device than requested", next_step=step)
-        return profile
-
     def _row_files(self) -> list[str]:
         files = [*self._path.glob(f"*/{ROW}"), *self._path.glob(f"*/*/{ROW}")]
         return sorted(str(file.relative_to(self._path)) for file in files)
@@ -172,25 +177,6 @@ class Results:
                         next_step=f"Remove {self._path / name} and run again.",
                     )
                 yield row
-
-
-def _require_same(folder: Path, record: FleetRecord) -> None:
-    """Raises `UsageError` unless the folder holds a run of the same request, `FileProblem` if damaged."""
-    path = folder / RECORD
-    if not path.is_file():
-        step = "Give its folder with --out, or omit --resume."
-        raise UsageError(f"--resume: {folder} does not hold the results of advisor fleet", next_step=step)
-    try:
-        before = FleetRecord.model_validate_json(read_bytes(path, LARGEST))
-    except ValidationError as problem:
-        raise FileProblem(
-            f"{path} is damaged: {first_error(problem)}", next_step="Remove it and run again."
-        ) from None
-    if before.request != record.request:
-        raise UsageError(
-            f"--resume: {folder} was made with other files, options or another version of advisor",
-            next_step="Give the options of that run, or omit --resume to start over.",
-        )
 
 
 def concluded(row: Row, profile: Profile) -> Row:

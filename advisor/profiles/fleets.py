@@ -88,7 +88,15 @@ def with_devices_numbered(loaded: Sequence[tuple[Path, Profile]]) -> list[tuple[
         if (row := rows.get(path)) is None:
             return profile
         number = numbers[_fleet(path, row), profile.device.name][row.key]
-        return profile if number == 1 else _renamed(profile, f"{profile.device.name} #{number}")
+        if number == 1:
+            return profile
+        name = f"{profile.device.name} #{number}"
+        device = profile.device.model_copy(update={"name": name})
+        advice = (
+            each.model_copy(update={"device": name}) if each.device == profile.device.name else each
+            for each in profile.advice
+        )
+        return profile.model_copy(update={"device": device, "advice": tuple(advice)})
 
     return [(path, named(path, profile)) for path, profile in loaded]
 
@@ -97,12 +105,3 @@ def _fleet(path: Path, row: Row) -> Path:
     """The fleet's folder: above that of the device, which after a sweep has one for each value."""
     above = path.resolve().parent.parent
     return above.parent if row.value else above
-
-
-def _renamed(profile: Profile, name: str) -> Profile:
-    device = profile.device.model_copy(update={"name": name})
-    advice = (
-        each.model_copy(update={"device": name}) if each.device == profile.device.name else each
-        for each in profile.advice
-    )
-    return profile.model_copy(update={"device": device, "advice": tuple(advice)})

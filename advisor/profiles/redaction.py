@@ -64,15 +64,12 @@ class Masking:
         if kind is TextKind.WORD:
             return printable(FORMS.sub(MASK, text))
         if kind is TextKind.NAME:
-            return self._label(text)
+            step, colon, name = text.partition(":")
+            if step not in _STEPS:
+                step, colon, name = "", "", text
+            return f"{step}{colon}{self._name(name)}" if name else text
         begin = next((begin for begin in _BEGINNINGS if text.startswith(begin)), "")
         return begin + printable(self._text(text[len(begin) :]))
-
-    def _label(self, text: str) -> str:
-        step, colon, name = text.partition(":")
-        if step not in _STEPS:
-            step, colon, name = "", "", text
-        return f"{step}{colon}{self._name(name)}" if name else text
 
     def _name(self, name: str) -> str:
         """Masked names stay as many as they are: the second one that is masked alike gets a number."""

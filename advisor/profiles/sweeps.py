@@ -151,7 +151,9 @@ def combine(loaded: Loaded, directory: Path) -> ProfileSet:
     if len(names) > 1 or (len(files) > 1 and len(contents) > 1):
         _require_each(loaded)
         command = "" if _unlike(loaded, lambda profile: profile.command) else command
-        return ProfileSet("", ("workload",), points(_labels(works)), command, kind="workloads")
+        named = [work.name for work in works]
+        labels = [w.name if named.count(w.name) == 1 else f"{w.file}::{w.name}" for w in works]
+        return ProfileSet("", ("workload",), points(labels), command, kind="workloads")
     if _unlike(loaded, _device) and not (_unlike(loaded, _parameters) and _alike(loaded, _device)):
         _require_per_device(loaded)
         return ProfileSet(workload, ("device",), points(p.device.name for p in profiles), kind="devices")
@@ -159,11 +161,6 @@ def combine(loaded: Loaded, directory: Path) -> ProfileSet:
     swept = _swept(loaded)
     ordered = in_order(points(values_of(profile, swept) for profile in profiles))
     return ProfileSet(workload, swept, ordered, command, _mixed(loaded))
-
-
-def _labels(workloads: Sequence[WorkloadRecord]) -> list[str]:
-    names = [workload.name for workload in workloads]
-    return [w.name if names.count(w.name) == 1 else f"{w.file}::{w.name}" for w in workloads]
 
 
 def _require_each(loaded: Loaded) -> None:
