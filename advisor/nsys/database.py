@@ -216,7 +216,11 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
         raise FileProblem(f"{path} is not an SQLite file", next_step=_EXPORT)
     until = time.thread_time() + allowed
     try:
-        connection = _connected(path, until)
+        connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
+        connection.set_progress_handler(lambda: time.thread_time() > until, _STEPS)
+        if sys.version_info >= (3, 11):
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+        connection.execute("PRAGMA trusted_schema = OFF")
         try:
             database = Database(path, connection, until)
             if not any(database.has(mark) for mark in _MARKS):
@@ -226,6 +230,7 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
                     next_step=_EXPORT,
                 )
             yield database
+            return
         finally:
             connection.close()
     except TimeoutError:
@@ -236,8 +241,6 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
             if time.thread_time() <= until:
                 raise KeyboardInterrupt from None  # SQLite swallows what the look at the clock raises
             wrong = _ENDLESS.format(allowed)
-    else:
-        return
     raise FileProblem(f"{path} is damaged: {wrong}", next_step=_EXPORT)
 
 
@@ -246,13 +249,3 @@ def _wrong(damage: Exception) -> str:
         return first_error(damage)
     no_number = isinstance(damage, (TypeError, OverflowError)) or "invalid literal" in str(damage)
     return _NO_NUMBER if no_number else str(damage)
-
-
-def _connected(path: Path, until: float) -> sqlite3.Connection:
-    """Only to read, by a schema that is not trusted, with an end to every query."""
-    connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True)
-    connection.set_progress_handler(lambda: time.thread_time() > until, _STEPS)
-    if sys.version_info >= (3, 11):
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    return connection

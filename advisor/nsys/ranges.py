@@ -128,8 +128,23 @@ class Frame:
 
 def steady_frames(database: Database) -> list[Frame]:
     """The steady frames of every strategy; where a process had first frames alone, its last of those."""
-    by_thread = groupby(_ours(database), key=lambda r: r.thread)
-    return [frame for _, ranges in by_thread for frame in _frames(list(ranges))]
+    if not database.has("NVTX_EVENTS", *_EVENTS, "domainId"):
+        return []
+    payloads = [c for c in ("int64Value", "uint64Value", "int32Value") if database.has("NVTX_EVENTS", c)]
+    domain = f"globalTid / {THREAD_BITS}, domainId"
+    rows = database.rows(  # the ranges of our domain; never closed, they end at once
+        f"SELECT globalTid, {_name(database)}, COALESCE({', '.join([*payloads, 'NULL', 'NULL'])}), start, "
+        f"COALESCE(end, start) FROM NVTX_EVENTS WHERE eventType = {_types(database, 'NvtxPushPopRange')} AND "
+        f"({domain}) IN (SELECT {domain} FROM NVTX_EVENTS WHERE eventType = "
+        f"{_types(database, 'NvtxDomainCreate')} AND text = ?) LIMIT {_MOST_RANGES + 1}",
+        (DOMAIN,),
+    )
+    ranges = [Range(int(t), str(n), p, int(b), int(e)) for t, n, p, b, e in rows if n is not None]
+    if len(ranges) > _MOST_RANGES or sum(r.name.startswith(STRATEGY) for r in ranges) > _MOST_STRATEGIES:
+        raise ValueError(f"more than {_MOST_RANGES} ranges of advisor, or {_MOST_STRATEGIES} strategies")
+    ranges.sort(key=lambda r: (r.thread, r.begin, -r.end))  # outer before inner
+    by_thread = groupby(ranges, key=lambda r: r.thread)
+    return [frame for _, own in by_thread for frame in _frames(list(own))]
 
 
 def recurring(database: Database) -> tuple[tuple[str, int], ...]:
@@ -176,25 +191,6 @@ def _types(database: Database, *names: str) -> str:
     numbers = {name: number for number, name in database.names("ENUM_NSYS_EVENT_TYPE").items()}
     wanted = names or ("NvtxPushPopRange", "NvtxStartEndRange")
     return ",".join(str({**_NUMBERS, **numbers}[name]) for name in wanted)
-
-
-def _ours(database: Database) -> list[Range]:
-    """The ranges of our domain, by thread and begin, outer before inner; never closed, they end at once."""
-    if not database.has("NVTX_EVENTS", *_EVENTS, "domainId"):
-        return []
-    payloads = [c for c in ("int64Value", "uint64Value", "int32Value") if database.has("NVTX_EVENTS", c)]
-    domain = f"globalTid / {THREAD_BITS}, domainId"
-    rows = database.rows(
-        f"SELECT globalTid, {_name(database)}, COALESCE({', '.join([*payloads, 'NULL', 'NULL'])}), start, "
-        f"COALESCE(end, start) FROM NVTX_EVENTS WHERE eventType = {_types(database, 'NvtxPushPopRange')} AND "
-        f"({domain}) IN (SELECT {domain} FROM NVTX_EVENTS WHERE eventType = "
-        f"{_types(database, 'NvtxDomainCreate')} AND text = ?) LIMIT {_MOST_RANGES + 1}",
-        (DOMAIN,),
-    )
-    ranges = [Range(int(t), str(n), p, int(b), int(e)) for t, n, p, b, e in rows if n is not None]
-    if len(ranges) > _MOST_RANGES or sum(r.name.startswith(STRATEGY) for r in ranges) > _MOST_STRATEGIES:
-        raise ValueError(f"more than {_MOST_RANGES} ranges of advisor, or {_MOST_STRATEGIES} strategies")
-    return sorted(ranges, key=lambda r: (r.thread, r.begin, -r.end))
 
 
 def _frames(ranges: Sequence[Range]) -> list[Frame]:

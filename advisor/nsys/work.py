@@ -197,8 +197,14 @@ def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
     if not database.has(Tables.CALLS, *columns[:4]):
         return {}
     parts: defaultdict[int, tuple[list[Columns], list[Columns]]] = defaultdict(lambda: ([], []))
+    # Each call once: with backtraces nsys writes one row more for a call (2025.4 does), of another event
+    # class and with a name without version.
+    classes = database.names("ENUM_NSYS_EVENT_CLASS").items()
+    twice = [number for number, name in classes if name.endswith("BACKTRACE")]
+    if twice and database.has(Tables.CALLS, "eventClass"):
+        where += f" AND eventClass NOT IN ({_listed(twice)})"
     unnamed = False
-    for block in database.blocks(Tables.CALLS, columns, f"{where} AND {_once(database)}"):
+    for block in database.blocks(Tables.CALLS, columns, where):
         kinds, which = np.unique(block["nameId"], return_inverse=True)
         names = database.strings(kinds.tolist())
         unnamed |= len(names) < len(kinds)
@@ -220,15 +226,6 @@ def read_calls(database: Database, where: str = "1") -> dict[int, Calls]:
         for process in list(parts)
         for heavies, lights in [parts.pop(process)]
     }
-
-
-def _once(database: Database) -> str:
-    """A condition for each call once: with backtraces nsys writes one row more for a call (2025.4 does), of
-    another event class and with a name without version."""
-    classes = database.names("ENUM_NSYS_EVENT_CLASS").items()
-    twice = [number for number, name in classes if name.endswith("BACKTRACE")]
-    known = twice and database.has(Tables.CALLS, "eventClass")
-    return f"eventClass NOT IN ({_listed(twice)})" if known else "1"
 
 
 def _work(name: str) -> int:

@@ -78,7 +78,17 @@ def beside(profile: Profile, *, targets_first: bool) -> Facts:
 
 def measured_answer(profile: Profile) -> Answer:
     marked, noun = counted(undoubted(profile)), counts(profile.preferences.objective).noun
-    groups = _joined(marked.measured(), marked.recommendation)
+    rows, chosen = marked.measured(), marked.recommendation
+    # Contestants clearly within the indifference with the same memory share a bar; others have their own. The
+    # recommended one leads its group, else the fastest.
+    grouped = [[name for name in group if name in rows] for group in (chosen.groups if chosen else ())]
+    alone = [[name] for name in rows if not any(name in group for group in grouped)]
+    groups: list[tuple[str, ...]] = []
+    for group in [*grouped, *alone]:
+        first = chosen and chosen.strategy
+        ordered = sorted(group, key=lambda name: (name != first, rows[name].median_seconds))
+        alike = words.grouped(ordered, lambda name: units.size(rows[name].footprint.physical_bytes))
+        groups += [tuple(same) for same in alike.values()]
     verdict, base = verdicts(profile)[0], baseline(profile)
     answer = _answer(profile, profile, marked, verdict, groups, speeds(marked), base)
     figure = "99th percentile of a frame" if noun == "99th percentile" else f"{noun} per frame"
@@ -257,22 +267,6 @@ def bars(
             tied=any(signs.get(name) == SIGNS["rival"] for name in group),
             baseline=base in group,
         )
-
-
-def _joined(rows: Mapping[str, Measured], chosen: Recommendation | None) -> list[tuple[str, ...]]:
-    """Contestants clearly within the indifference with the same memory share a bar; others have their own.
-
-    The recommended one leads its group, else the fastest.
-    """
-    groups = [[name for name in group if name in rows] for group in (chosen.groups if chosen else ())]
-    alone = [[name] for name in rows if not any(name in group for group in groups)]
-    joined: list[tuple[str, ...]] = []
-    for group in [*groups, *alone]:
-        first = chosen and chosen.strategy
-        ordered = sorted(group, key=lambda name: (name != first, rows[name].median_seconds))
-        alike = words.grouped(ordered, lambda name: units.size(rows[name].footprint.physical_bytes))
-        joined += [tuple(same) for same in alike.values()]
-    return joined
 
 
 def _alike(

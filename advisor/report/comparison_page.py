@@ -66,7 +66,11 @@ def _sections(
     rulings: Sequence[Ruling],
     sides: tuple[blocks.Fact, ...],
 ) -> Iterator[Section]:
-    changed = blocks.Fact("Changed", _changed(_apart(comparison.conditions)))
+    differences = []
+    for one in _apart(comparison.conditions):
+        short = one.what != "workload's code" and len(one.base + one.head) <= _SHORT
+        differences.append(f"{one.what} from {one.base} to {one.head}" if short else one.what)
+    changed = blocks.Fact("Changed", words.listing(differences, limit=_CHANGES))
     opening = blocks.Facts((*sides, *[changed] * bool(changed.value)), forms="txt")
     verdicts = tuple(_verdict(device, name, comparison.confidence) for name, device in devices)
     tables = [figures(device, name, comparison) for name, device in devices]
@@ -158,15 +162,6 @@ def comparable(
         blocks.Banners("note", tuple(notes)),
     )
     return Section("comparable", "Comparable?", parts, nav="Comparable?", folded=True, closed=True)
-
-
-def _changed(apart: Sequence[Condition]) -> str:
-    """Differences, with both values where these are short."""
-    differences = []
-    for one in apart:
-        short = one.what != "workload's code" and len(one.base + one.head) <= _SHORT
-        differences.append(f"{one.what} from {one.base} to {one.head}" if short else one.what)
-    return words.listing(differences, limit=_CHANGES)
 
 
 def figures(device: ComparedDevice, name: str, comparison: Comparison) -> tuple[blocks.Block, ...]:
