@@ -79,10 +79,12 @@ def test_a_file_by_its_path_and_what_to_conclude_by(here: Path) -> None:
     """A plain string is one name."""
     wishes = {"objective": "footprint", "memory_budget": "2GiB", "rules": {"zero-copy-reread.passes": 3}}
     names = {"strategies": "pageable", "targets": "h200", "ignore": "ping-pong-migration"}
-    found = profiled(FILES / "several.py::many", {"n": np.int64(32)}, **wishes, **names)
-    assert (found.workload.parameters["n"], set(found.measured())) == (32, {"pageable"})
+    given = {"n": np.int64(32), "dtype": "float64", "factor": -0.1, "negative": True, "note": "a=b c"}
+    found = profiled(FILES / "several.py::many", given, **wishes, **names)
+    assert (found.workload.parameters, set(found.measured())) == (given, {"pageable"})
+    assert {buffer.dtype for buffer in found.workload.buffers} == {"float64"}
     assert [p.device.name for p in found.predictions] == ["H200 SXM"]
-    assert "several.py::many --set n=32 --strategy pageable" in found.command
+    assert "several.py::many --set n=32 --set dtype=float64 " in found.command
     wanted = found.preferences
     assert wanted.ignored == {"ping-pong-migration": "advisor.profile"}
     assert (wanted.objective, wanted.memory_budget_bytes) == ("footprint", 2 << 30)

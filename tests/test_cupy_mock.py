@@ -18,6 +18,7 @@ from advisor.measure.cupy_mock.checks import Refusal, Unknowable, Watch, coverag
 from advisor.measure.jobs import Job, TraceRun
 from advisor.measure.routines import gathered_beyond
 from advisor.measure.worker import attempt
+from tests.faults.case import workload
 
 
 def stand_in() -> tuple[Watch, Any, DeviceArray]:
@@ -107,38 +108,12 @@ def test_the_mock_counts_what_a_device_stage_moves() -> None:
     assert trace.work[0].calls == 4
 
 
-KEEPING = """
-import numpy as np
-from advisor import Buffer, In, Out, Workload, device, host, workload
-import mock_cache
-
-@workload
-def keeping(n: int = 4096) -> Workload:
-    def produce(a: Out, frame: int) -> None:
-        a.fill(frame)
-    def compute(xp, a: In, b: Out) -> None:
-        xp.multiply(a, mock_cache.weights(xp, n), out=b)
-    def scale(xp, b: In, c: Out) -> None:
-        b.flat[0]
-        c[...] = b * mock_cache.weights(xp, n)
-    def use(c: In) -> None:
-        c.sum()
-    buffers = {name: Buffer(n, np.float32) for name in "abc"}
-    return Workload(buffers, frame=[host(produce), device(compute), device(scale), host(use)])
-"""
-CACHE = """
-KEPT = {}
-
-def weights(xp, n):
-    return KEPT.setdefault("w", xp.ones(n, xp.float32))
-"""
-
-
 def test_a_stage_that_cannot_be_judged_is_traced_in_numpy_on_a_load_of_its_own(tmp_path: Path) -> None:
     """What a module kept of the checked load is none of the second one's."""
     file = tmp_path / "keeping.py"
-    file.write_text(KEEPING, encoding="utf-8")
-    (tmp_path / "mock_cache.py").write_text(CACHE, encoding="utf-8")
+    adds = "b[...] = a * KEPT.setdefault('w', xp.ones(n, xp.float32)); b.flat[0]"
+    file.write_text(workload(top="from mock_cache import KEPT", add=adds), encoding="utf-8")
+    (tmp_path / "mock_cache.py").write_text("KEPT = {}\n", encoding="utf-8")
     names = {"file": str(file), "directory": str(tmp_path), "reference": str(tmp_path)}
     usual = {"task": "trace", "backend": "cpu", "strategy": "zero-copy", "workload": None, "assignments": {}}
     outcome = attempt(Job.model_validate({**names, **usual, "gpu": 0, "seconds": 0.01, "seed": 0}))

@@ -424,14 +424,6 @@ def test_weights_go_up_once_and_scratch_memory_never_moves() -> None:
     assert set(row.stage_seconds) == {"capture", "weigh", "add_rows", "show"}
 
 
-def test_one_of_several_workloads_with_parameters_of_every_kind() -> None:
-    given = ["n=1<<6", "dtype=float64", "factor=-1e-1", "negative=true", "note=a=b c"]
-    record = verified("several.py::many", *given).workload
-    values = {"n": 64, "dtype": "float64", "factor": -0.1, "negative": True, "note": "a=b c"}
-    assert (record.name, record.parameters) == ("many", values)
-    assert {buffer.dtype for buffer in record.buffers} == {"float64"}
-
-
 def test_a_kernel_without_a_twin_needs_its_passes() -> None:
     profile = profiled(FILES / "raw_kernel.py", targets=["rtx-4090"])
     assert {row.status for row in profile.results} == {"skipped"}
