@@ -33,7 +33,6 @@ from advisor.measure.jobs import LOG
 from advisor.measure.processes import OVERDUE, cause_of_death, end, log_tail, python_command, start, watch
 from advisor.profiles.files import read_whole, scratch, write_atomically
 from advisor.profiles.redaction import here
-from advisor.profiles.schema import Profile
 from advisor.texts import shortened
 from advisor.version import __version__
 
@@ -114,7 +113,18 @@ def main(arguments: list[str]) -> None:
 def _answer(task: Task) -> Answer:
     hide = here(include_host=task.include_host).hide  # of this machine, which the command's does not know
     try:
-        return Answer(status="profiled", profile=_profile(task).to_json())
+        from advisor import configuration, pipeline  # not for the Dask worker, which runs none of it
+        from advisor.measure.backends import choose_backend
+        from advisor.measure.progress import Silent
+
+        name = f"{task.file}::{task.workload}" if task.workload else task.file
+        kept = {"include_host": task.include_host, "no_environment": task.no_environment}
+        source = configuration.arguments(**{**task.options, "workload": name, **kept})
+        backend = choose_backend(None, task.no_gpu, _require_gpu)
+        settings = configuration.make_settings([source], backend=backend, command=task.command)
+        with scratch() as folder:
+            result = pipeline.profile(settings, Silent(), keep_in=folder)
+        return Answer(status="profiled", profile=result.to_json())
     except AdvisorError as error:
         texts = {"reason": error.message, "next_step": error.next_step, "detail": error.detail}
         hidden = {key: hide(text)[:_LONGEST] for key, text in texts.items()}
@@ -123,20 +133,6 @@ def _answer(task: Task) -> Answer:
         reason = hide(f"internal error: {type(bug).__name__}: {bug}")[:_LONGEST]
         detail = hide(traceback.format_exc())[-_LONGEST:]
         return Answer(status="failed", reason=reason, detail=detail, exit_code=70)
-
-
-def _profile(task: Task) -> Profile:
-    from advisor import configuration, pipeline  # not for the Dask worker, which runs none of it
-    from advisor.measure.backends import choose_backend
-    from advisor.measure.progress import Silent
-
-    name = f"{task.file}::{task.workload}" if task.workload else task.file
-    hidden = {"include_host": task.include_host, "no_environment": task.no_environment}
-    source = configuration.arguments(**{**task.options, "workload": name, **hidden})
-    backend = choose_backend(None, task.no_gpu, _require_gpu)
-    settings = configuration.make_settings([source], backend=backend, command=task.command)
-    with scratch() as folder:
-        return pipeline.profile(settings, Silent(), keep_in=folder)
 
 
 def _require_gpu(problem: str) -> None:

@@ -123,21 +123,15 @@ class Results:
         self._progress.begin(f"{again}{item.row.device} {item.row.value}".strip())
 
     def ended(self, item: Item, answer: Answer, seconds: float) -> None:
-        row = self._save(item.row.model_copy(update={"seconds": seconds}), answer)
-        self._progress.end()
-        result = row.strategy or row.status
-        self._tell(f"{row.device} {row.value}".strip() + f": {result} ({seconds:.0f} s)")
-
-    def _save(self, row: Row, answer: Answer) -> Row:
-        """Saves the result of a task and returns its final row."""
-        row = row.model_copy(update={"folder": outputs.free_folder(self._path, row.folder, _FILES)})
-        folder = self._path / row.folder
+        """Saves the result of a task."""
+        name = outputs.free_folder(self._path, item.row.folder, _FILES)
+        row, folder = item.row.model_copy(update={"seconds": seconds, "folder": name}), self._path / name
         if answer.status == "profiled":
             try:
-                name = f"the profile from {row.device}"
-                profile = reading.parse(answer.profile, name)
+                sent = f"the profile from {row.device}"
+                profile = reading.parse(answer.profile, sent)
                 if profile.workload.sha256 != self._sha256 or profile.device.kind != row.kind:
-                    wrong = f"{name} is of another workload or device than requested"
+                    wrong = f"{sent} is of another workload or device than requested"
                     step = "Check who can reach the scheduler: docs/fleet.md, Security."
                     raise FileProblem(wrong, next_step=step)
                 folder.mkdir(parents=True, exist_ok=True)
@@ -158,7 +152,9 @@ class Results:
                 outputs.write(folder, FAILURE, detail + "\n")
         self.rows[row.task] = row
         outputs.write(folder, ROW, row.model_dump_json(indent=1) + "\n")
-        return row
+        self._progress.end()
+        result = row.strategy or row.status
+        self._tell(f"{row.device} {row.value}".strip() + f": {result} ({seconds:.0f} s)")
 
     def _row_files(self) -> list[str]:
         files = [*self._path.glob(f"*/{ROW}"), *self._path.glob(f"*/*/{ROW}")]

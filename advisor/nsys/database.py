@@ -177,19 +177,14 @@ class Database:
                 raise ValueError(f"{table} holds more than {MOST_ROWS / 1e6:.0f} million rows")
             if time.thread_time() > self._until:
                 raise TimeoutError
-            usable = _usable(block)
+            usable: npt.NDArray[np.bool_] = block["start"] != UNKNOWN
+            for column, least in (("end", block["start"]), ("bytes", 0), ("copyKind", 0)):
+                if column in columns:
+                    usable &= block[column] >= least
             if not usable.all():
                 self.unusable[table] += int((~usable).sum())
                 block = block[usable]
             yield {column: np.ascontiguousarray(block[column]) for column in columns}
-
-
-def _usable(block: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
-    usable: npt.NDArray[np.bool_] = block["start"] != UNKNOWN
-    for column, least in (("end", block["start"]), ("bytes", 0), ("copyKind", 0)):
-        if column in (block.dtype.names or ()):
-            usable &= block[column] >= least
-    return usable
 
 
 def distinct(values: Integers) -> list[int]:

@@ -56,20 +56,15 @@ def by_ranges(name: str, ranges: Intervals, work: GpuWork) -> Marked:
         whole = np.median(gaps) < np.median(ends - begins)
         reached = begins[1:] if whole else np.minimum(ends[:-1], begins[1:])
         ends = np.append(reached, ends[-1])
-    return Marked("nvtx", name, _alike(work, begins), begins, ends)
-
-
-def _alike(work: GpuWork, begins: Integers) -> float:
-    """The share of frames in which the same kernels and copies begin as in most."""
-    totals = np.zeros(len(begins) + 1)
-    for columns, names in ((work.kernels, ("name",)), (work.copies, ("bytes", "kind"))):
+    totals = np.zeros(len(begins) + 1)  # of each frame, by the kernels and copies that begin in it
+    for columns, keys in ((work.kernels, ("name",)), (work.copies, ("bytes", "kind"))):
         if columns:
             kinds = np.zeros(len(columns["start"]), np.int64)
-            for name in names:
-                kinds = (kinds * _MIXING + columns[name]) * _MIXING % _PRIME
+            for key in keys:
+                kinds = (kinds * _MIXING + columns[key]) * _MIXING % _PRIME
             totals += np.bincount(np.searchsorted(begins, columns["start"], side="right"), kinds, len(totals))
     _, counts = np.unique(totals[1:], return_counts=True)
-    return float(counts.max() / len(begins))
+    return Marked("nvtx", name, float(counts.max() / len(begins)), begins, ends)
 
 
 def by_repeats(work: GpuWork, calls: Calls | None, uploads: Integers, downloads: Integers) -> Marked | None:
@@ -79,22 +74,18 @@ def by_repeats(work: GpuWork, calls: Calls | None, uploads: Integers, downloads:
         if (frames := repeats(events)) is None:
             continue
         firsts, lasts, alike = frames
-        begins, ends = events.begins[firsts], _ends(events, firsts, lasts, busy)
+        # A frame ends where the next begins, or with its last event; the last one with the work after it.
+        begins, pairs = events.begins[firsts], np.column_stack((firsts, lasts)).ravel()
+        reached = np.maximum.reduceat(np.append(events.ends, 0), pairs)[::2]
+        follows = np.append(lasts[:-1] == firsts[1:], False)
+        ends = np.where(follows, np.append(begins[1:], 0), reached)
+        usual = int(np.median(ends[:-1] - begins[:-1]))
+        # Kernels and downloads follow the uploads by which the last frame was found.
+        ends[-1] = max(ends[-1], min(int(busy[1][-1]), int(begins[-1]) + usual))
+        ends = np.maximum(ends, begins + 1)
         if seconds((begins, ends), busy) >= _COVERED * length(busy):
             return Marked(source, source, alike, begins, ends)
     return None
-
-
-def _ends(events: Events, firsts: Integers, lasts: Integers, busy: Intervals) -> Integers:
-    """A frame ends where the next begins, or with its last event; the last one with the work after it."""
-    begins = events.begins[firsts]
-    reached = np.maximum.reduceat(np.append(events.ends, 0), np.column_stack((firsts, lasts)).ravel())[::2]
-    follows = np.append(lasts[:-1] == firsts[1:], False)
-    ends = np.where(follows, np.append(begins[1:], 0), reached)
-    usual = int(np.median(ends[:-1] - begins[:-1]))
-    # Kernels and downloads follow the uploads by which the last frame was found.
-    ends[-1] = max(ends[-1], min(int(busy[1][-1]), int(begins[-1]) + usual))
-    return np.maximum(ends, begins + 1)
 
 
 def _sequences(

@@ -28,7 +28,7 @@ from advisor.nsys.work import (
     read_work,
     timeline,
 )
-from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace, Timeline, track
+from advisor.profiles.traces import Activity, Allocations, RangeTrace, StrategyTrace, track
 
 _ON_HOST = ("host:", "host-copy", "synchronize")
 """Steps that the host itself does; the calls of the others return at once, or their work is the GPU's."""
@@ -61,6 +61,12 @@ def _strategy(database: Database, name: str, frames: Sequence[Frame], sums: _Ste
         steps[step.name].append((step.end - step.begin) / 1e9)
     allocated = allocations(database, sorted({frame.process for frame in frames}))
     missing = sums.absent(allocated)
+    middle = sorted(frames, key=lambda f: f.end - f.begin)[len(frames) // 2]
+    # The GPU's own work stands in the place of the steps that it does, where that was recorded.
+    on_host = [step for step in middle.steps if step.name.startswith(_ON_HOST) or not sums.works]
+    drawn: list[Row] = [(track(step.name), step.name, step.begin, step.end) for step in on_host]
+    for work in (work for work in sums.works if work.process == middle.process):
+        drawn += gpu_rows(database, work, middle.begin, middle.end)
     return StrategyTrace(
         strategy=name,
         frames=len(frames),
@@ -77,7 +83,7 @@ def _strategy(database: Database, name: str, frames: Sequence[Frame], sums: _Ste
             )
             for step, lasted in steps.items()
         ),
-        timeline=_timeline(database, sorted(frames, key=lambda f: f.end - f.begin)[len(frames) // 2], sums),
+        timeline=timeline(drawn, middle.begin, middle.end),
         absent=missing,
     )
 
@@ -241,13 +247,3 @@ class _StepSums:
         if not database.has(Tables.CALLS):
             reasons |= {"calls": _NONE, "synchronizations": _NONE}
         return reasons
-
-
-def _timeline(database: Database, frame: Frame, sums: _StepSums) -> Timeline:
-    works = [work for work in sums.works if work.process == frame.process]
-    # The GPU's own work stands in the place of the steps that it does, where that was recorded.
-    steps = [step for step in frame.steps if step.name.startswith(_ON_HOST) or not sums.works]
-    drawn: list[Row] = [(track(step.name), step.name, step.begin, step.end) for step in steps]
-    for work in works:
-        drawn += gpu_rows(database, work, frame.begin, frame.end)
-    return timeline(drawn, frame.begin, frame.end)

@@ -104,7 +104,21 @@ def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
     rows = {row.strategy: row for row in marked.results if isinstance(row, Predicted)}
     base = rows.get((chosen and chosen.baseline) or BASELINE)
     gains = {name: predicted_speed(base, row) for name, row in rows.items()} if base else {}
-    groups = _alike(rows, base, chosen, indifference)
+
+    def is_like(one: Predicted, first: Predicted) -> bool:
+        near = one.likely_seconds <= first.likely_seconds * (1 + indifference)
+        same = abs(one.physical_bytes - first.physical_bytes) <= SAME_MEMORY * one.physical_bytes
+        return near and same and (base is None or base not in (one, first))  # the baseline stays alone
+
+    alike: list[
+        list[str]
+    ] = []  # share a bar: near in likely times, the same in memory; the baseline is alone
+    for one in sorted(rows.values(), key=lambda row: row.likely_seconds):
+        home = next((group for group in alike if is_like(one, rows[group[0]])), None)
+        if home is None:
+            alike.append(home := [])
+        home.append(one.strategy)
+    groups = [sorted(group, key=lambda name: name != (chosen and chosen.strategy)) for group in alike]
     answer = _answer(profile, prediction, marked, verdict, groups, gains, base)
     row = rows.get((chosen and chosen.strategy) or "")
     if profile.device.kind != "cpu" or row is None or row.latency_seconds is not None:
@@ -267,22 +281,3 @@ def bars(
             tied=any(signs.get(name) == SIGNS["rival"] for name in group),
             baseline=base in group,
         )
-
-
-def _alike(
-    rows: Mapping[str, Predicted], base: Predicted | None, chosen: Recommendation | None, indifference: float
-) -> list[list[str]]:
-    """Strategies that share a bar: near in likely times, the same in memory; the baseline stays alone."""
-
-    def is_like(row: Predicted, first: Predicted) -> bool:
-        near = row.likely_seconds <= first.likely_seconds * (1 + indifference)
-        same = abs(row.physical_bytes - first.physical_bytes) <= SAME_MEMORY * row.physical_bytes
-        return near and same and (base is None or base not in (row, first))
-
-    groups: list[list[str]] = []
-    for row in sorted(rows.values(), key=lambda row: row.likely_seconds):
-        home = next((group for group in groups if is_like(row, rows[group[0]])), None)
-        if home is None:
-            groups.append(home := [])
-        home.append(row.strategy)
-    return [sorted(group, key=lambda name: name != (chosen and chosen.strategy)) for group in groups]
