@@ -26,7 +26,6 @@ from advisor.workloads.definition import Buffer, InOut, Workload, host
 from advisor.workloads.loading import load
 
 FILE = FILES / "parts_of_buffers.py"
-PROGRAMS = ("ragged", "compaction", "large_state", "ring")
 
 
 def moved(program: str, strategy: str, frames: int) -> str:
@@ -62,7 +61,7 @@ def test_the_bytes_of_a_part(program: str, strategies: str, steps: str) -> None:
     )
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", ["ragged", "compaction", "large_state", "ring"])
 def test_without_a_gpu(program: str) -> None:
     made = profiled(f"{FILE}::{program}")
     assert all(isinstance(row, Measured) and row.verified for row in made.results), made.results

@@ -152,9 +152,6 @@ TENSORS = {
     "NumPy's arrays are kept": ("reuse", frames(
         " kept.append((x.cuda() + i).cpu().numpy())  #line\nlog = [float(each[0]) for each in kept]"
     ), KEEPS),
-    "parts are kept": ("reuse", frames(
-        " kept.append((x.cuda() + i).cpu()[:2])  #line\nlog = [float(each[0]) for each in kept]"
-    ), KEEPS),
     "a download that goes up again": ("reuse", frames(
         " out = (x.cuda() + i).cpu()  #line\n y = out.cuda()\n log.append(float(y[0]))"
     ), "uploads what it downloads"),

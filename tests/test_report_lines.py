@@ -58,11 +58,10 @@ COST = CopyCost(frames=96, seconds=0.8e-3, interval_seconds=(0.7e-3, 0.9e-3))
 LITTLE = script_run(upload(host_seconds=FRAMES * 1e-6, stream_seconds=None))
 NOTHING = script_run().model_copy(update={"crossings": (), "unseen": ()})
 ELSEWHERE = {"unseen": (f"{PROCESSES} a process that the script starts",)}
-MEASURED = altered(script_run(), "loops.*", copy_cost=COST)
 SHORT = altered(script_run(), "loops.*", untimed_seconds=0.5e-3)
 SCRIPTS: dict[str, Callable[[], Profile]] = {
     "scripts/failed": lambda: of(altered(SHORT, "", exit_code=1, error="ValueError: no frame")),
-    "scripts/measured-cost": lambda: of(MEASURED),
+    "scripts/measured-cost": lambda: of(altered(script_run(), "loops.*", copy_cost=COST)),
     "scripts/nothing-crosses": lambda: of(NOTHING),
     "scripts/nothing-seen": lambda: of(NOTHING.model_copy(update=ELSEWHERE)),
     "scripts/little": lambda: of(LITTLE),

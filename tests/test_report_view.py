@@ -222,9 +222,6 @@ def test_tables_and_charts_show_a_frame_as_the_objective_counts_it() -> None:
     assert bars(overlapped("throughput"))["pinned-pipelined"].value == "10.0 ms"
 
 
-# The model's error
-
-
 @every("form", ["txt", "details", "md", "html"])
 def test_what_was_asked_for_comes_first_and_the_other_is_told(form: str) -> None:
     """Of a measured profile, `profile --target` begins with the measurement, `predict` with the targets."""

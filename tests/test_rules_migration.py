@@ -72,9 +72,6 @@ CASES: Cases = {
             for run in on(device, PAGEABLE, PINNED, FAULTING, workload=SOLVER)
         ],
         "none is faster: pass": on("discrete", PAGEABLE, FAULTING, workload=SOLVER),
-        "managed is the fastest: pass": on(
-            "discrete", PAGEABLE, PINNED, row("managed", 0.010, kernels=0.001), workload=SOLVER
-        ),
         "none is managed: not-applicable": on("discrete", PAGEABLE, PINNED, workload=SOLVER),
     },
     "prefetch-unsupported": {

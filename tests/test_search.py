@@ -229,8 +229,6 @@ def test_one_strategy_that_screening_left_alone_is_named(tmp_path: Path) -> None
     assert said.next_step == "Change the code to pinned."
     assert found.measured()["pinned"].outside == ""
     assert "mixes measured; none" in said.reason
-    found.save(tmp_path / "profile.json")
-    assert reading.load(tmp_path / "profile.json") == found
 
 
 def test_a_bound_that_says_nothing_is_not_told() -> None:
