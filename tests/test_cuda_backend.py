@@ -71,18 +71,6 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeCupy]:
     return install
 
 
-@pytest.fixture
-def cupy(installed: Callable[..., FakeCupy]) -> FakeCupy:
-    return installed()
-
-
-@pytest.fixture
-def gpu(cupy: FakeCupy) -> CudaBackend:
-    backend = CudaBackend(0)
-    cupy.calls.clear()
-    return backend
-
-
 def test_further_gpus_are_opened_and_the_first_stays_current(installed: Callable[..., FakeCupy]) -> None:
     fake = installed(count=3)
     first = CudaBackend(2)
@@ -153,7 +141,8 @@ def test_what_is_called(installed: Callable[..., FakeCupy], accepted: Accepted) 
     accepted(f"{calls_of(CALLS, CudaBackend(0), fake.calls)}\nThe second of two\n{second}", "cuda-calls.txt")
 
 
-def test_what_a_workload_leaves_behind(cupy: FakeCupy, gpu: CudaBackend) -> None:
+def test_what_a_workload_leaves_behind(installed: Callable[..., FakeCupy]) -> None:
+    cupy, gpu = installed(), CudaBackend(0)
     assert gpu.disturbed() is None
     stream, allocator = cupy.current_stream, cupy.allocator
     gpu.xp.cuda.Device(1).use()
@@ -172,7 +161,8 @@ def test_what_a_workload_leaves_behind(cupy: FakeCupy, gpu: CudaBackend) -> None
     assert (locks.calls, gpu.disturbed()) == (1, None)
 
 
-def test_free_memory_and_versions(cupy: FakeCupy, gpu: CudaBackend) -> None:
+def test_free_memory_and_versions(installed: Callable[..., FakeCupy]) -> None:
+    cupy, gpu = installed(), CudaBackend(0)
     assert gpu.free_memory() == 111
     assert gpu.pool_reserved() == 12345
     cupy.broken.add("memGetInfo")

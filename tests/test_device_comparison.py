@@ -43,8 +43,7 @@ def on(name: str, chosen: Recommendation | None = None, **fields: Any) -> Profil
     return profile(**{"device": device, "recommendation": chosen, **fields})
 
 
-def clear(strategy: str) -> Recommendation:
-    return recommendation(strategy)
+clear = recommendation
 
 
 def tie(strategy: str, *others: str) -> Recommendation:

@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 import pytest
-from builders import cpu_profile
+from builders import altered, cpu_profile
 from rendering import Accepted, refusals
 from running import Command, environment, eventually
 
@@ -85,9 +85,8 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def workers(address: str, file: Path, folder: Path, *hosts: str) -> Iterator[None]:
     """Workers of these hosts and kinds, which answer with a profile of that file."""
-    made = cpu_profile()
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
-    made = made.model_copy(update={"workload": made.workload.model_copy(update={"sha256": sha256})})
+    made = altered(cpu_profile(), "workload", sha256=sha256)
     answer = folder / "answer.json"
     answer.write_text(Answer(status="profiled", profile=made.to_json()).model_dump_json())
     variables = {"ADVISOR_TEST_ANSWER": str(answer), "ADVISOR_TEST_BEGUN": str(folder)}

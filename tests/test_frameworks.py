@@ -26,10 +26,6 @@ from advisor.workloads.definition import Buffer, In, InOut, Out, Stage, Workload
 N = 16
 
 
-def torch_or_skip() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is not installed")
-
-
 def one_stage(stage: Stage, dtype: Any = np.float32) -> Workload:
     """A buffer that the host fills, the stage and a host stage that reads what it wrote."""
 
@@ -78,7 +74,7 @@ def seen_by(form: str, seen: dict[str, int], side: str = "device") -> Stage:
 @every("form", ["numba", "pointer", "dlpack", "torch"])
 def test_a_form_shares_the_placement_s_memory(form: str, side: str) -> None:
     if form == "torch":
-        torch_or_skip()
+        pytest.importorskip("torch")
     seen: dict[str, int] = {}
     result, addresses = run_once(one_stage(seen_by(form, seen, side)))
     assert (result == 6).all()
@@ -86,7 +82,7 @@ def test_a_form_shares_the_placement_s_memory(form: str, side: str) -> None:
 
 
 def test_annotations_name_the_form_of_one_buffer() -> None:
-    torch = torch_or_skip()
+    torch = pytest.importorskip("torch")
 
     def take(a: In[int], b: InOut[np.ndarray]) -> None: ...
 
@@ -109,7 +105,7 @@ def takes(form: str, dtype: Any = np.float32) -> BoundWorkload:
 def test_what_no_library_can_share_is_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, accepted: Accepted
 ) -> None:
-    torch_or_skip()
+    pytest.importorskip("torch")
     calls = {
         f"{form} of {dtype}": partial(require_libraries, takes(form, dtype), CpuBackend())
         for form, dtype in (("torch", ">f4"), ("dlpack", "M8[s]"), ("numba", "M8[s]"))
