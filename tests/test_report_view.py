@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -31,7 +30,7 @@ from test_report import TRACEBACK, broken, late
 
 from advisor.model.measured import by_class
 from advisor.profiles.conclusions import Gain, Objective, Preferences, Recommendation
-from advisor.profiles.schema import Measured, Profile
+from advisor.profiles.schema import Profile
 from advisor.profiles.sweeps import Point, ProfileSet
 from advisor.report import answering, words
 from advisor.report.answer import MOST, Answer, Answers, Part, parts_of
@@ -40,18 +39,10 @@ from advisor.report.markdown import escape, prose
 from advisor.report.mixes import buffers
 from advisor.report.pages import page_of, render
 from advisor.report.recommendations import excerpt, failures, headline, verdicts
-from advisor.report.tables import break_even, more_figures
-from advisor.stats import Ratio, ratio_interval
-from advisor.verdicts.measured import speeds
+from advisor.report.tables import break_even
+from advisor.stats import ratio_interval
 from advisor.verdicts.reasons import with_reason
 from advisor.verdicts.scores import counted
-
-
-def pair(frame: float, setup: float) -> tuple[Measured, Measured, Ratio]:
-    """A row beside a baseline of 10 ms a frame and 1 s of set-up, and the ratio of their times."""
-    base = measured("pageable", 0.010, spread=0.001, setup_seconds=1.0)
-    row = measured("pinned", frame, spread=0.001, setup_seconds=setup)
-    return row, base, ratio_interval(base.rounds, row.rounds)
 
 
 @every(
@@ -67,15 +58,13 @@ def pair(frame: float, setup: float) -> tuple[Measured, Measured, Ratio]:
     ],
 )
 def test_break_even(frame: float, setup: float, said: str) -> None:
-    assert break_even(*pair(frame, setup)).value == said
+    """Beside a baseline of 10 ms a frame and 1 s of set-up."""
+    base = measured("pageable", 0.010, spread=0.001, setup_seconds=1.0)
+    row = measured("pinned", frame, spread=0.001, setup_seconds=setup)
+    assert break_even(row, base, ratio_interval(base.rounds, row.rounds)).value == said
 
 
-def test_of_a_baseline_or_a_row_that_left_the_final_no_break_even_is_told() -> None:
-    rows = tuple(profile().measured().values())
-    table = next(more_figures(rows, rows[0], speeds(profile())))
-    assert [row.cells[-1].value for row in table.rows[:2]] == ["–", "immediately"]
-    row, base, _ = pair(0.008, 2.0)
-    assert break_even(row, base, Ratio(1.25, 0.0, math.inf)).value == "not in the final"
+def test_the_bar_of_the_choice_has_the_ratio_of_the_verdict() -> None:
     chosen = recommendation(speedup=1.9, interval=(1.5, 2.5))
     bar = bars(profile(recommendation=chosen))["pinned"]
     assert (bar.chosen, bar.ratio, bar.ratio_between) == (True, "1.90×", "1.50–2.50×")
