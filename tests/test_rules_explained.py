@@ -36,28 +36,18 @@ TESTS = tuple(sorted(path.stem for path in HERE.glob("test_rules*.py")))
 
 def examples_of(rule_id: str) -> list[str]:
     """What the rule advises on these runs, as its `example` has it."""
-    found = (
-        (told, advice)
-        for told, run in _runs(rule_id)
-        for advice in run.advice
-        if advice.rule == rule_id and advice.outcome == "advice"
-    )
-    whole = [f"{told}: {advice.detail}" for told, advice in found]
+    runs = [(f"{run.workload.name} on {run.device.name}, measured", run) for run in map(_advised, MEASURED)]
+    own = HERE / "data" / "rules" / f"{rule_id}.json"
+    tests = (getattr(importlib.import_module(name), "EXAMPLES", {}).get(rule_id) for name in TESTS)
+    made = (_advised(own) if own.exists() else None, *tests)
+    runs += [(f"{run.device.name}, made-up figures", advise(run)) for run in made if run is not None]
+    advice = ((told, one) for told, run in runs for one in run.advice if one.rule == rule_id)
+    whole = [f"{told}: {one.detail}" for told, one in advice if one.outcome == "advice"]
     lines = importlib.import_module("test_rules_lines")
     if whole or rule_id not in lines.RUNS:
         return whole
     said = lines.said(lines.RUNS[rule_id], device=lines.ON.get(rule_id, lines.CARD))  # of a script's line
     return [f"camera.py, made-up figures: {said[rule_id].detail}"]
-
-
-def _runs(rule_id: str) -> Iterator[tuple[str, Profile]]:
-    for measured in MEASURED:
-        yield "{0.workload.name} on {0.device.name}, measured".format(_advised(measured)), _advised(measured)
-    own = HERE / "data" / "rules" / f"{rule_id}.json"
-    tests = [getattr(importlib.import_module(name), "EXAMPLES", {}).get(rule_id) for name in TESTS]
-    for run in [_advised(own) if own.exists() else None, *tests]:
-        if run is not None:
-            yield f"{run.device.name}, made-up figures", advise(run)
 
 
 @cache
