@@ -119,28 +119,20 @@ WRONG: tuple[dict[str, Any], ...] = (
 )
 
 
-def made_inside() -> Any:
-    scope = notebook(HEAD)
-
-    @advisor.workload
-    def inner() -> Any:
-        return scope
-
-    return inner
-
-
 def test_what_no_other_process_can_run_and_wrong_arguments_are_refused(accepted: Accepted) -> None:
-    counter = FILES / "counter.py"
+    @advisor.workload
+    def inner() -> Any: ...
+
     calls: dict[str, Callable[[], object]] = {
         "a number": partial(profiled, 3),
-        "a function within another": partial(profiled, made_inside()),
+        "a function within another": partial(profiled, inner),
         "the result of a workload": partial(profiled, notebook(HEAD, "OFFSET = 1", BODY)["double"]()),
         "against=3": partial(advisor.compare_versions, "w.py", against=3),  # type: ignore[arg-type]
     }
     scope = notebook(HEAD, HELPER, "table = np.arange(3)\nOFFSET = table", BODY)
     calls["what this process alone has"] = partial(profiled, scope["double"])
     for value in (" a ", None, [1], b"x"):
-        calls[f"n={value!r}"] = partial(profiled, counter, {"n": value})
+        calls[f"n={value!r}"] = partial(profiled, FILES / "counter.py", {"n": value})
     for option in WRONG:
         calls[f"{option}"] = partial(profiled, "w.py", **option)
     accepted(refusals(calls), "api-refused.txt")

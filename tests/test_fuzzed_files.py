@@ -137,21 +137,8 @@ def reads(kind: str, data: bytes, folder: Path) -> None:
     assert time.process_time() - begin < SECONDS
 
 
-def keep(kind: str, data: bytes) -> Path:
-    """Where an input that failed is kept."""
-    KEPT.mkdir(exist_ok=True)
-    file = KEPT / f"{kind}-{hashlib.sha256(data).hexdigest()[:12]}"
-    file.write_bytes(data)
-    return file
-
-
 Changes = list[tuple[float, int, int]]
 """Where, by share of the length; a byte; what is done."""
-
-
-def edits(random: Random) -> Changes:
-    count = random.choice((1, 1, 1, 2, 2, 3, 5, 8))
-    return [(random.random(), random.randrange(256), random.randrange(8)) for _ in range(count)]
 
 
 def bytes_damaged(data: bytes, changes: Changes, folder: Path) -> bytes:
@@ -250,12 +237,17 @@ def test_a_damaged_file_is_refused_or_shown(
 ) -> None:
     chosen, before = samples(kind), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(FIRST, FIRST + round(TRIES * share)):
-        changes = edits(Random(f"{kind} {damage.__name__} {number}"))
+        random = Random(f"{kind} {damage.__name__} {number}")
+        count = random.choice((1, 1, 1, 2, 2, 3, 5, 8))
+        changes = [(random.random(), random.randrange(256), random.randrange(8)) for _ in range(count)]
         data = damage(chosen[number % len(chosen)], changes, tmp_path)
         try:
             reads(kind, data, tmp_path)
         except BaseException:
-            print("kept as", keep(kind, data))
+            KEPT.mkdir(exist_ok=True)
+            file = KEPT / f"{kind}-{hashlib.sha256(data).hexdigest()[:12]}"
+            file.write_bytes(data)
+            print("kept as", file)
             raise
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEGABYTES * 1024
 

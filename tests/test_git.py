@@ -19,16 +19,10 @@ __all__ = ["work"]
 
 
 @pytest.fixture
-def ran(tmp_path: Path) -> Path:
-    """What the hostile program makes."""
-    return tmp_path / "ran"
-
-
-@pytest.fixture
-def program(tmp_path: Path, ran: Path) -> str:
-    """Tells that it was run, and passes on what it gets."""
+def program(tmp_path: Path) -> str:
+    """Tells in `ran` beside it that it was run, and passes on what it gets."""
     file = tmp_path / "program"
-    file.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{ran}'\ncat\n")
+    file.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{tmp_path}/ran'\ncat\n")
     file.chmod(0o755)
     return str(file)
 
@@ -130,10 +124,11 @@ HOSTILE = (
 
 @pytest.mark.parametrize("make", HOSTILE, ids=lambda make: make.__name__)
 def test_nothing_of_the_repository_is_run(
-    work: Path, program: str, ran: Path, make: Callable[[Path, str], None]
+    work: Path, program: str, make: Callable[[Path, str], None]
 ) -> None:
     """Neither for a profile's commit nor for two versions; the repository stays as it is, too."""
     make(work, program)
+    ran = Path(program).with_name("ran")
     ran.unlink(missing_ok=True)
     before = {file: file.stat().st_mtime_ns for file in (work / ".git").rglob("*")}
     found = repository(work / "app" / "w.py")
@@ -150,9 +145,8 @@ def test_nothing_of_the_repository_is_run(
     assert {file: file.stat().st_mtime_ns for file in (work / ".git").rglob("*")} == before
 
 
-def test_the_fixtures_run_their_programs_where_git_is_asked_plainly(
-    work: Path, program: str, ran: Path
-) -> None:
+def test_the_fixtures_run_their_programs_where_git_is_asked_plainly(work: Path, program: str) -> None:
+    ran = Path(program).with_name("ran")
     for make, question in (
         (filters, ("status", "--porcelain")),
         (monitor, ("status", "--porcelain")),
@@ -227,17 +221,12 @@ def test_a_git_that_hangs_or_talks_without_end_or_is_interrupted_is_ended(
     asked = Git(tmp_path, 0.5 if "0.5 s" in problem else 60.0, variables={"MARK": str(tmp_path)})
     with pytest.raises(Unanswered if problem else KeyboardInterrupt, match=problem or None):
         asked.ask("rev-parse", "HEAD")
-    assert not left(tmp_path)
-
-
-def left(mark: Path) -> list[psutil.Process]:
-    """Processes with that mark; killed ones have a moment."""
     marked = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.environ().get("MARK") == str(mark):
+            if process.environ().get("MARK") == str(tmp_path):
                 marked.append(process)
-    return list(psutil.wait_procs(marked, timeout=30)[1])
+    assert psutil.wait_procs(marked, timeout=30)[1] == [], "killed ones have a moment"
 
 
 ANSWERS = ("printf ''", "printf garbage", "printf '\\377'", "printf ../..", "sleep 60")
