@@ -35,19 +35,6 @@ class _Arguments(BaseModel):
     wait: float = Field(strict=True, ge=0, le=1e6, description="a number from 0 to 1000000")
 
 
-def _checked(**arguments: object) -> _Arguments:
-    """Raises `UsageError` for a wrong argument."""
-    try:
-        return _Arguments.model_validate(arguments)
-    except ValidationError as problem:
-        name = str(problem.errors()[0]["loc"][0])
-        expected = _Arguments.model_fields[name].description
-        raise UsageError(
-            f"advisor.fleet: {name}={arguments[name]!r} is not {expected}",
-            next_step="docs/fleet.md and help(advisor.fleet) list the arguments.",
-        ) from None
-
-
 class Fleet(Shown, FleetRecord):
     """The devices of a cluster, each with its row; the profiles are in `folder`."""
 
@@ -81,8 +68,17 @@ def fleet(
     """
     if unknown := {"gpu", "gpus"} & arguments.keys():
         raise TypeError(f"fleet() got an unexpected keyword argument {unknown.pop()!r}")
+    given = {"workload": workload, "local": local, "out": out, "where": where, "send": send, "wait": wait}
     with naming_arguments():
-        own = _checked(workload=workload, local=local, out=out, where=where, send=send, wait=wait)
+        try:
+            own = _Arguments.model_validate(given)
+        except ValidationError as problem:
+            name = str(problem.errors()[0]["loc"][0])
+            expected = _Arguments.model_fields[name].description
+            raise UsageError(
+                f"advisor.fleet: {name}={given[name]!r} is not {expected}",
+                next_step="docs/fleet.md and help(advisor.fleet) list the arguments.",
+            ) from None
         values = {"workload": str(workload), "parameters": assignments(parameters or {}), **arguments}
         conditions = parse_where([f"{key}={value}" for key, value in (own.where or {}).items()])
         selection = Selection(each, conditions, one_per_host=one_per_host)

@@ -69,23 +69,19 @@ def profile(text: str) -> str:
         except (AdvisorError, OSError, ValueError) as problem:
             reason = f"the task cannot be read: {shortened(problem, 300)}"
             return Answer(status="failed", reason=reason).model_dump_json()
-        return _run(task.model_copy(update={"files": {}}), folder)
-
-
-def _run(task: Task, folder: Path) -> str:
-    answer = folder / ANSWER
-    process = start(task, folder, "advisor.fleets.remote")
-    try:
-        stopped = watch(process, folder, task.seconds, _cancelled)
-    finally:
-        end(process, folder)
-    if stopped == OVERDUE:
-        stopped = f"did not finish within {task.seconds:g} s"
-    if answer.exists() and not stopped:
-        return read_whole(answer).decode("utf-8", "replace")
-    hide, printed = here(include_host=task.include_host).hide, log_tail(folder / LOG)
-    why = stopped or cause_of_death(process.returncode, printed)
-    return Answer(status="lost", reason=hide(why), detail=hide(printed)).model_dump_json()
+        answer = folder / ANSWER
+        process = start(task.model_copy(update={"files": {}}), folder, "advisor.fleets.remote")
+        try:
+            stopped = watch(process, folder, task.seconds, _cancelled)
+        finally:
+            end(process, folder)
+        if stopped == OVERDUE:
+            stopped = f"did not finish within {task.seconds:g} s"
+        if answer.exists() and not stopped:
+            return read_whole(answer).decode("utf-8", "replace")
+        hide, printed = here(include_host=task.include_host).hide, log_tail(folder / LOG)
+        why = stopped or cause_of_death(process.returncode, printed)
+        return Answer(status="lost", reason=hide(why), detail=hide(printed)).model_dump_json()
 
 
 def _cancelled() -> str:

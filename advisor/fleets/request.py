@@ -226,11 +226,17 @@ def make_request(
         for s in sweeps
         for value, shown in s.labels.items()
     }
+    # Options that differ from their defaults, as JSON, by the names of `advisor.profile`; none may be wrong.
+    named = {key: getattr(options, key) for key, o in OPTIONS.items() if o.call and key not in _NOT_SENT}
+    changed = {key: value for key, value in named.items() if value not in (OPTIONS[key].default, {}, ())}
+    sent: dict[str, Any] = {**to_jsonable_python(changed), "parameters": list(options.parameters)}
+    again = configuration.arguments(**{**sent, "workload": options.workload})
+    configuration.make_settings([again], backend="cpu")
     template = Task(
         no_gpu=options.no_gpu,
         file=package.file,
         workload=name,
-        options=_sent(options),
+        options=sent,
         include_host=options.include_host,
         no_environment=options.no_environment,
         command=command_line(arguments),
@@ -253,16 +259,3 @@ def _require_profilable(package: Package, file: Path, name: str | None, options:
             f"--target {own[0]}: fleet workers predict only devices of the catalogue",
             next_step=f"Predict afterwards: advisor predict DIR/DEVICE/profile.json --target {own[0]}.",
         )
-
-
-def _sent(options: Options) -> dict[str, Any]:
-    """Options that differ from their defaults, as JSON, by the names of `advisor.profile`.
-
-    Wrong ones are refused here, before anything is sent.
-    """
-    named = {key: getattr(options, key) for key, o in OPTIONS.items() if o.call and key not in _NOT_SENT}
-    changed = {key: value for key, value in named.items() if value not in (OPTIONS[key].default, {}, ())}
-    sent: dict[str, Any] = {**to_jsonable_python(changed), "parameters": list(options.parameters)}
-    source = configuration.arguments(**{**sent, "workload": options.workload})
-    configuration.make_settings([source], backend="cpu")
-    return sent

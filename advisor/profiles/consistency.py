@@ -212,7 +212,9 @@ def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:
     if min(buffer.shape, default=0) < 1:
         yield f"{where}.shape", f"{buffer.shape} has no elements"
     for stage, bounds in buffer.regions.items():
-        if not _inside(bounds, buffer.shape):
+        ends = zip(bounds, buffer.shape, strict=False)
+        inside = all(0 <= start < stop <= most for (start, stop), most in ends)
+        if len(bounds) != len(buffer.shape) or not inside:
             yield f"{where}.regions.{stage}", f"{bounds} does not lie in the shape {buffer.shape}"
     yield from _unknown(f"{where}.regions", buffer.regions, buffer.access, "stage")
     if buffer.valid is not None and buffer.regions:
@@ -225,8 +227,3 @@ def _of_buffer(where: str, buffer: BufferRecord) -> Iterator[Problem]:
         yield f"{where}.dtype", f"NumPy has no dtype {name!r}"
     elif (size := math.prod(buffer.shape) * element.itemsize) != buffer.bytes:
         yield f"{where}.bytes", f"{buffer.bytes} is not {size}, as shape and dtype make it"
-
-
-def _inside(bounds: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> bool:
-    ends = zip(bounds, shape, strict=False)
-    return len(bounds) == len(shape) and all(0 <= start < stop <= most for (start, stop), most in ends)

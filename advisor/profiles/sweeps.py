@@ -160,7 +160,12 @@ def combine(loaded: Loaded, directory: Path) -> ProfileSet:
     _require_same_version(loaded, _TOGETHER)
     swept = _swept(loaded)
     ordered = in_order(points(values_of(profile, swept) for profile in profiles))
-    return ProfileSet(workload, swept, ordered, command, _mixed(loaded))
+    notes = []
+    if other := _unlike(loaded, lambda profile: profile.command):
+        (path, first), (second, profile) = loaded[0], other
+        runs = f"{path} is of `{first.command}`, {second} of `{profile.command}`"
+        notes = [f"These profiles are from different runs: {here().hide(runs)}."]
+    return ProfileSet(workload, swept, ordered, command, notes)
 
 
 def _require_each(loaded: Loaded) -> None:
@@ -219,15 +224,6 @@ def _require_same_version(loaded: Loaded, next_step: str) -> None:
             f"{path} and {other[0]} are of different versions of {first.workload.file}: {what}",
             next_step=next_step,
         )
-
-
-def _mixed(loaded: Loaded) -> list[str]:
-    """A note where the profiles are of several runs, by their commands."""
-    if other := _unlike(loaded, lambda profile: profile.command):
-        (path, first), (second, profile) = loaded[0], other
-        runs = f"{path} is of `{first.command}`, {second} of `{profile.command}`"
-        return [f"These profiles are from different runs: {here().hide(runs)}."]
-    return []
 
 
 def _swept(loaded: Loaded) -> tuple[str, ...]:

@@ -62,10 +62,14 @@ def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page
     questions = blocks.Bullets(tuple(map(words.line, program.questions)))
     advice = blocks.Findings(_findings(program, fired)), questions
     absent = tuple(starmap(Fact, program.absent.items()))
+    unmarked = not any(g.frames and g.frames.source == "nvtx" for g in program.gpus)
+    ranges = ", ".join(
+        f"{words.name(name)} ({count} times)" for name, count in program.ranges[:4] if unmarked
+    )
     idle = tuple(Fact(g.label, units.seconds(_worked(g))) for g in program.gpus if g not in gpus)
     limits = (
         blocks.Facts(absent, "Not recorded (option of nsys profile that does):"),
-        blocks.Facts(tuple(_ranges(program))),
+        blocks.Facts((Fact("NVTX ranges that could mark a frame (--frame NAME)", ranges),) * bool(ranges)),
         blocks.Facts(idle, "GPUs with hardly any work:"),
         blocks.Fold("Rules without advice", filled(blocks.Findings(_findings(program, quiet)))),
         blocks.Prose(SLOWER),
@@ -285,9 +289,3 @@ def _streams(gpu: GpuTrace) -> Iterator[Fact]:
     for kernel in gpu.kernels:
         seconds = units.seconds(kernel.seconds)
         yield Fact(words.name(kernel.name), f"{seconds}, {words.count(kernel.count, 'run')}")
-
-
-def _ranges(program: ProgramTrace) -> Iterator[Fact]:
-    if program.ranges and not any(g.frames and g.frames.source == "nvtx" for g in program.gpus):
-        names = ", ".join(f"{words.name(name)} ({count} times)" for name, count in program.ranges[:4])
-        yield Fact("NVTX ranges that could mark a frame (--frame NAME)", names)
