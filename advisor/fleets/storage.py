@@ -123,7 +123,6 @@ class Results:
         self._progress.begin(f"{again}{item.row.device} {item.row.value}".strip())
 
     def ended(self, item: Item, answer: Answer, seconds: float) -> None:
-        """Saves the result of a task."""
         name = outputs.free_folder(self._path, item.row.folder, _FILES)
         row, folder = item.row.model_copy(update={"seconds": seconds, "folder": name}), self._path / name
         if answer.status == "profiled":

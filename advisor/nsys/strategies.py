@@ -121,7 +121,12 @@ class _StepSums:
         calls = read_calls(database, self._around.format('"end"'))
         self.works = read_work(database, self._around.format('"end"'), device_copies=True)
         self._work(calls)
-        self._waits(calls)
+        # Waits by the call: nsys 2023.4 records cudaStreamWaitEvent, in which no host waits, as a kind of
+        # wait of the host's, and cudaEventSynchronize as another than it is (seen on an H200).
+        for process, mine in calls.items():
+            at = mine.of("waits")
+            begins, ends = mine.intervals(at)
+            self._add("synchronizations", process, begins, mine.columns["name"][at], ends - begins, begins)
         self._faults()
         self._described = self._descriptions()
 
@@ -156,14 +161,6 @@ class _StepSums:
             self._sums[kind][place] = self._sums[kind].get(place, np.zeros(3)) + sums
         if len(self._sums[kind]) > _MOST_SUMS * len(self.numbers):
             raise ValueError(f"it has more than {_MOST_SUMS} kinds of {kind}")
-
-    def _waits(self, calls: dict[int, Calls]) -> None:
-        """By the call: nsys 2023.4 records cudaStreamWaitEvent, in which no host waits, as a kind of wait of
-        the host's, and cudaEventSynchronize as another than it is (seen on an H200)."""
-        for process, mine in calls.items():
-            at = mine.of("waits")
-            begins, ends = mine.intervals(at)
-            self._add("synchronizations", process, begins, mine.columns["name"][at], ends - begins, begins)
 
     def _faults(self) -> None:
         columns, around = ("start", "globalPid", "numberOfPageFaults"), self._around.format('"start"')

@@ -134,7 +134,6 @@ def sides_of(comparison: Comparison | LineComparison, files: tuple[str, str]) ->
 
 
 def _apart(conditions: Sequence[Condition]) -> list[Condition]:
-    """What differs, as a page shows it."""
     return [
         replace(c, what=words.name(c.what), base=words.line(c.base, 120), head=words.line(c.head, 120))
         for c in differing(conditions)

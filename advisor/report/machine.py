@@ -8,7 +8,7 @@ from itertools import groupby
 from advisor import units
 from advisor.profiles.redaction import WITHHELD
 from advisor.profiles.schema import Loop, Profile, StageRecord
-from advisor.profiles.system_state import HostState, Limit
+from advisor.profiles.system_state import Limit
 from advisor.profiles.traces import Traffic
 from advisor.report import words
 from advisor.report.blocks import Fact
@@ -28,29 +28,27 @@ def environment(profile: Profile) -> tuple[Fact, ...]:
         ("CPU cores", recorded.cpu_count),
         ("Memory", _size(recorded.memory_bytes or None)),
     )
-    host = _host(recorded.host) if recorded.host else ()
+    host: tuple[tuple[str, object], ...] = ()
+    if state := recorded.host:
+        nodes = []
+        for node in state.numa_nodes[:16]:
+            parts = f"CPUs {words.name(node.cpus)}" if node.cpus else "no CPUs", _size(node.memory_bytes)
+            nodes.append(f"{node.node} ({', '.join(filter(None, parts))})")
+        inside = (name for name, there in (("WSL", state.wsl), ("a container", state.container)) if there)
+        host = (
+            ("NUMA nodes", "; ".join(nodes)),
+            ("NUMA node of the GPU", state.gpu_numa_node),
+            ("Memory available before the run", _size(state.memory_available_bytes)),
+            ("Memory limit (cgroup)", _size(state.memory_limit)),
+            ("Locked-memory limit", _size(state.locked_memory_limit)),
+            ("Transparent huge pages", state.huge_pages),
+            ("CPU affinity", state.allowed_cpus),
+            ("Runs in", words.listing(inside)),
+        )
     of_gpu, packages, attributes = recorded.gpu, recorded.packages, profile.device.attributes
     pairs = (*facts, *of_gpu.items(), *packages.items(), *host, *attributes.items())
     known = ((label, value) for label, value in pairs if value not in (None, ""))
     return tuple(Fact(words.name(label), words.line(str(value), 300)) for label, value in known)
-
-
-def _host(host: HostState) -> tuple[tuple[str, object], ...]:
-    nodes = []
-    for node in host.numa_nodes[:16]:
-        parts = f"CPUs {words.name(node.cpus)}" if node.cpus else "no CPUs", _size(node.memory_bytes)
-        nodes.append(f"{node.node} ({', '.join(filter(None, parts))})")
-    inside = (name for name, there in (("WSL", host.wsl), ("a container", host.container)) if there)
-    return (
-        ("NUMA nodes", "; ".join(nodes)),
-        ("NUMA node of the GPU", host.gpu_numa_node),
-        ("Memory available before the run", _size(host.memory_available_bytes)),
-        ("Memory limit (cgroup)", _size(host.memory_limit)),
-        ("Locked-memory limit", _size(host.locked_memory_limit)),
-        ("Transparent huge pages", host.huge_pages),
-        ("CPU affinity", host.allowed_cpus),
-        ("Runs in", words.listing(inside)),
-    )
 
 
 def _size(value: Limit | None) -> str:

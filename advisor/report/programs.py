@@ -62,10 +62,9 @@ def program_page(program: ProgramTrace, name: str, notes: Sequence[str]) -> Page
     questions = blocks.Bullets(tuple(map(words.line, program.questions)))
     advice = blocks.Findings(_findings(program, fired)), questions
     absent = tuple(starmap(Fact, program.absent.items()))
-    unmarked = not any(g.frames and g.frames.source == "nvtx" for g in program.gpus)
-    ranges = ", ".join(
-        f"{words.name(name)} ({count} times)" for name, count in program.ranges[:4] if unmarked
-    )
+    marked = any(g.frames and g.frames.source == "nvtx" for g in program.gpus)
+    could_mark = () if marked else program.ranges[:4]
+    ranges = ", ".join(f"{words.name(name)} ({count} times)" for name, count in could_mark)
     idle = tuple(Fact(g.label, units.seconds(_worked(g))) for g in program.gpus if g not in gpus)
     limits = (
         blocks.Facts(absent, "Not recorded (option of nsys profile that does):"),

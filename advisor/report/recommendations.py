@@ -78,7 +78,11 @@ def verdict_of(profile: Profile, prediction: Prediction | None = None) -> Verdic
         chosen = with_gain(chosen, profile)
         text, sure = headline(chosen), remark(chosen, profile.method.confidence)
         if chosen.strategy and chosen.verdict == "open":
-            step = _settling(profile, chosen.seconds_more)
+            # The command that would settle it; four times the time, which halves intervals, if none is known.
+            limit, more = profile.method.max_seconds, chosen.seconds_more
+            wanted = 10 * math.ceil((limit + 1.2 * more if more else max(4 * limit, 120)) / 10)
+            command = f"{_LIMIT.sub('', profile.command)} --max-seconds {wanted}"
+            step = f"Run again: {words.code(command, 300)}"
     openings = tuple(f"{chosen.strategy} {verb} " for verb in ("takes", "is predicted to take", "is within"))
     steps = " ".join(step for step in chosen.steps if not step.startswith(openings))  # the chart has it
     reason = words.line(steps if chosen.steps else chosen.reason, 2_000)
@@ -90,14 +94,6 @@ def _host_only(device: str) -> Verdict:
     why = "The buffers never leave the host: every strategy runs the same frame."
     step = "Wrap the stages that should run on the GPU in device(...) in Workload(frame=[...])."
     return nothing(device, HOST_ONLY, why, step)
-
-
-def _settling(profile: Profile, more: float | None) -> str:
-    """The command that would settle it; four times the time, which halves intervals, if none is known."""
-    limit = profile.method.max_seconds
-    wanted = 10 * math.ceil((limit + 1.2 * more if more else max(4 * limit, 120)) / 10)
-    command = f"{_LIMIT.sub('', profile.command)} --max-seconds {wanted}"
-    return f"Run again: {words.code(command, 300)}"
 
 
 def with_gain(chosen: Recommendation, profile: Profile) -> Recommendation:

@@ -117,20 +117,18 @@ def sources(run: ScriptRun) -> Iterator[blocks.Source]:
     """The user's files with what each line moves and takes beside it, over the whole run."""
     by_line = words.grouped(run.crossings, lambda c: (c.place.file, c.place.line))
     for source in run.sources:
-        numbered = enumerate(source.lines, 1)
-        lines = (_line(n, text, by_line.get((source.file, n), [])) for n, text in numbered)
+        lines = []
+        for number, text in enumerate(source.lines, 1):
+            its = by_line.get((source.file, number), [])
+            flat = text.expandtabs(4).rstrip()
+            shown = " " * (len(flat) - len(flat.lstrip())) + words.line(flat, 240)
+            spent = [s for s in map(line_seconds, its) if s is not None]
+            copied = sum(c.bytes for c in its if c.kind != "lock")
+            time = units.seconds(sum(spent)) if spent else ""
+            size = units.size(copied) if copied else ""
+            count = words.count(sum(c.count for c in its), "time") if its else ""
+            lines.append(blocks.SourceLine(number, shown, time, size, count, marked=bool(its)))
         yield blocks.Source(words.name(source.file, 120), tuple(lines), timed=not run.played)
-
-
-def _line(number: int, text: str, its: Sequence[Crossing]) -> blocks.SourceLine:
-    flat = text.expandtabs(4).rstrip()
-    indent = " " * (len(flat) - len(flat.lstrip()))
-    spent = [s for s in map(line_seconds, its) if s is not None]
-    copied = sum(c.bytes for c in its if c.kind != "lock")
-    time = units.seconds(sum(spent)) if spent else ""
-    size = units.size(copied) if copied else ""
-    count = words.count(sum(c.count for c in its), "time") if its else ""
-    return blocks.SourceLine(number, indent + words.line(flat, 240), time, size, count, marked=bool(its))
 
 
 def totals(run: ScriptRun) -> blocks.Facts:

@@ -11,7 +11,7 @@ from advisor import units
 from advisor.nsys.exports import FileTrace
 from advisor.profiles.programs import GpuTrace, ProgramTrace
 from advisor.profiles.schema import Profile
-from advisor.profiles.traces import Activity, Migrations, StrategyTrace
+from advisor.profiles.traces import Activity, StrategyTrace
 from advisor.report import blocks, words
 from advisor.report.answer import marks
 from advisor.report.blocks import Column, Fact, Table, row
@@ -89,7 +89,14 @@ def facts(
         rate = units.rate(c.bytes_per_second) if c.bytes_per_second else ""
         value = "; ".join(filter(None, (path, each, rate)))
         yield blocks.Fact(f"copies {c.kind}", f"{units.size(round(c.bytes / frames))} ({value})")
-    yield from _migrations(activity.migrations or (), frames)
+    for direction, mine in words.grouped(activity.migrations or (), lambda m: m.direction).items():
+        causes = []
+        for m in mine:
+            size = f" {units.size(round(m.bytes / frames))}" if len(mine) > 1 else ""
+            causes.append(f"{m.cause or 'cause unknown'}{size} in {_number(m.count, frames, 'move')}")
+        total = units.size(round(sum(m.bytes for m in mine) / frames))
+        lasted = units.seconds(sum(m.seconds for m in mine) / frames)
+        yield blocks.Fact(f"migrations {direction}", f"{total} ({', '.join(causes)}; {lasted})")
     for who, faults in (("CPU", activity.cpu_page_faults), ("GPU", activity.gpu_page_faults)):
         if faults is not None:
             yield blocks.Fact(f"page faults by the {who}", _plain(faults / frames))
@@ -111,18 +118,6 @@ def steps(trace: StrategyTrace) -> Iterator[blocks.Fact]:
         texts = [f"{fact.label} {fact.value.partition(' (')[0]}" for fact in some]
         times = f"{units.seconds(step.seconds)} each, {_number(step.count, trace.frames, 'time')}"
         yield blocks.Fact(words.name(step.name), "; ".join([times, *texts]))
-
-
-def _migrations(migrations: Sequence[Migrations], frames: int) -> Iterator[blocks.Fact]:
-    """Totals of each direction, with the causes."""
-    for direction, mine in words.grouped(migrations, lambda m: m.direction).items():
-        causes = []
-        for m in mine:
-            size = f" {units.size(round(m.bytes / frames))}" if len(mine) > 1 else ""
-            causes.append(f"{m.cause or 'cause unknown'}{size} in {_number(m.count, frames, 'move')}")
-        total = units.size(round(sum(m.bytes for m in mine) / frames))
-        lasted = units.seconds(sum(m.seconds for m in mine) / frames)
-        yield blocks.Fact(f"migrations {direction}", f"{total} ({', '.join(causes)}; {lasted})")
 
 
 def _number(count: int, frames: int, noun: str) -> str:
