@@ -118,7 +118,6 @@ def _small(column: Integers) -> Integers:
 
 
 def _kept(kind: str, rows: Columns, name: str) -> Columns:
-    """The columns of some rows that are kept of that kind of work."""
     times = {"start": rows["start"], "end": rows["end"]}
     if kind == "moved":
         ranges = np.where(rows["virtualAddress"] > 0, rows["virtualAddress"] >> RANGE, UNKNOWN)

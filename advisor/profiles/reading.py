@@ -39,8 +39,6 @@ def load(path: Path | str) -> Profile:
         return parse(read_whole(path), str(path))
     except FileNotFoundError:
         what, step = "does not exist", "Give the path of a profile.json written by `advisor profile`."
-    except UnicodeDecodeError:
-        what, step = "is damaged: it is not UTF-8 text", _GIVE
     except OSError as problem:
         what, step = f"cannot be read: {problem.strerror}", "Check the path and its permissions."
     raise FileProblem(f"{path} {what}", next_step=step)

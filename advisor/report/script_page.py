@@ -75,7 +75,13 @@ def _sections(profile: Profile, run: ScriptRun) -> Iterator[Section]:
     if run.crossings:
         if profile.trials is not None:
             yield trials_section(profile.trials, profile.notes)
-        yield Section("lines", "Lines", filled(*_lines(run)), nav="Lines", brief=True)
+        predicted, folds = run.played is not None and bool(run.predictions), []
+        if outside := around(run):
+            scope = Scope(None, None, 1, None if run.played else run.seconds, outside)
+            table = lines_table(run, scope, "outside of the loops", predicted=predicted)
+            folds = [blocks.Fold("Outside of the loops", (table,))]
+        inside = filled(*_tables(run, predicted=predicted), *folds)
+        yield Section("lines", "Lines", inside, nav="Lines", brief=True)
         yield replace(_advice(run, profile.trials), closed=bool(profile.trials and profile.trials.trials))
         source = filled(blocks.Prose("Figures are totals of the run."), *sources(run))
         yield Section("source", "Source", source, nav="Source", closed=True, forms="html txt")
@@ -229,16 +235,6 @@ def _predicted(run: ScriptRun, scope: Scope) -> Iterator[blocks.Verdict]:
     yield blocks.Verdict(
         "predicted", "clear", "", speedup, reason=reason, remark=f"{', '.join(bounds)}." * (len(bounds) > 1)
     )
-
-
-def _lines(run: ScriptRun) -> Iterator[blocks.Block | None]:
-    predicted = run.played is not None and bool(run.predictions)
-    yield from _tables(run, predicted=predicted)
-    outside = around(run)
-    if outside:
-        scope = Scope(None, None, 1, None if run.played else run.seconds, outside)
-        table = lines_table(run, scope, "outside of the loops", predicted=predicted)
-        yield blocks.Fold("Outside of the loops", (table,))
 
 
 def _tables(run: ScriptRun, *, predicted: bool = True) -> Iterator[blocks.Table]:

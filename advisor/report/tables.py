@@ -109,8 +109,8 @@ def more_figures(
         cells = (*_cells(row), _cell(row.setup_seconds, units.seconds), pays)
         rows.append(Row(words.name(row.strategy), cells))
     title = "Slowest frames, CPU time, energy above idle power, set-up:"
-    table = Table("more", "strategy", *_with_figures(columns, tuple(rows)), _CAPTION, title, forms="html txt")
-    yield replace(table, sortable=True, brief_notes=False)
+    table = Table("more", "strategy", columns, tuple(rows), _CAPTION, title, forms="html txt")
+    yield replace(_with_figures(table), sortable=True, brief_notes=False)
     single = ((row.strategy, name, why) for row in measured for name, why in row.absent.items())
     missing = [
         Item(tuple(words.name(strategy) for strategy, _, _ in same), f"no {name}", words.line(why, 200))
@@ -144,18 +144,17 @@ def by_gpu(profile: schema.Profile) -> Iterator[Block]:
         Column("additional memory, peak", brief="memory"),
         Column("energy per frame above idle", brief="energy"),
     )
-    filled = _with_figures(columns, tuple(rows))
     title = "By GPU, energy above idle power:"
-    yield Table("gpus", "strategy and GPU", *filled, title=title, label="By GPU", brief_notes=False)
+    table = Table("gpus", "strategy and GPU", columns, tuple(rows), title=title, label="By GPU")
+    yield replace(_with_figures(table), brief_notes=False)
 
 
-def _with_figures(
-    columns: tuple[Column, ...], rows: tuple[Row, ...]
-) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
-    """The columns in which some row has a figure, and the rows with these alone."""
-    indices = [i for i in range(len(columns)) if any(row.cells[i].value != NOTHING for row in rows)]
-    shortened = tuple(replace(row, cells=tuple(row.cells[i] for i in indices)) for row in rows)
-    return tuple(columns[i] for i in indices), shortened
+def _with_figures(table: Table) -> Table:
+    """The columns in which some row has a figure."""
+    by_column = enumerate(zip(*(row.cells for row in table.rows), strict=True))
+    filled = [i for i, cells in by_column if any(cell.value != NOTHING for cell in cells)]
+    rows = tuple(replace(row, cells=tuple(row.cells[i] for i in filled)) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[i] for i in filled), rows=rows)
 
 
 def _cells(row: schema.Measured) -> Iterator[TableCell]:
