@@ -42,7 +42,24 @@ def read(path: Path, frame: str | None = None) -> FileTrace:
     `FileProblem` where it is not an export of nsys, is damaged, or of an unknown form."""
     with opened(path) as database:
         about = database.settings("META_DATA_EXPORT")
-        notes = _notes(database, about.get("EXPORT_SCHEMA_VERSION", ""))
+        version, notes = about.get("EXPORT_SCHEMA_VERSION", ""), list[str]()
+        major = version.partition(".")[0]
+        if major.isdecimal() and int(major) > KNOWN_SCHEMA:
+            notes.append(
+                f"The export's schema {version} is newer than this advisor supports ({KNOWN_SCHEMA}); only "
+                "the readable part is shown."
+            )
+        for table in NEEDED:
+            lacking = [c for c in NEEDED[table] if database.has(table) and not database.has(table, c)]
+            if lacking:
+                notes.append(f"{table} was skipped: it has no column {', '.join(lacking)}.")
+        if database.readable(Tables.COPIES) and not database.has(COPY_KINDS, "id", "name"):
+            notes.append(f"{COPY_KINDS} is missing: directions of copies follow the numbers of nsys 2023.4.")
+        if notes and not any(map(database.readable, NEEDED)):
+            raise FileProblem(
+                f"{path} is an export whose tables this advisor does not support: {notes[0]}",
+                next_step="Export it with an older nsys, or upgrade: pip install -U gpu-memory-advisor",
+            )
         parts = (about.get("EXPORT_PRODUCT_NAME"), about.get("EXPORT_PRODUCT_VERSION"))
         tool = " ".join(filter(None, parts)) or None
         frames = steady_frames(database) if frame is None else []
@@ -60,30 +77,6 @@ def read(path: Path, frame: str | None = None) -> FileTrace:
                 what = "its frames are what repeats" if gpu.frames else "nothing repeats, so it has no frames"
                 notes.append(f"{gpu.label}: its process has no NVTX range {quoted(frame or '')}; {what}.")
         return trace.model_copy(update={"notes": tuple(notes)})
-
-
-def _notes(database: Database, version: str) -> list[str]:
-    """Limits of the reading: a newer schema, tables whose columns are not those that are known. Raises
-    `FileProblem` where a newer version holds nothing that is known."""
-    notes: list[str] = []
-    major = version.partition(".")[0]
-    if major.isdecimal() and int(major) > KNOWN_SCHEMA:
-        notes.append(
-            f"The export's schema {version} is newer than this advisor supports ({KNOWN_SCHEMA}); only "
-            "the readable part is shown."
-        )
-    for table in NEEDED:
-        lacking = [c for c in NEEDED[table] if database.has(table) and not database.has(table, c)]
-        if lacking:
-            notes.append(f"{table} was skipped: it has no column {', '.join(lacking)}.")
-    if database.readable(Tables.COPIES) and not database.has(COPY_KINDS, "id", "name"):
-        notes.append(f"{COPY_KINDS} is missing: directions of copies follow the numbers of nsys 2023.4.")
-    if notes and not any(map(database.readable, NEEDED)):
-        raise FileProblem(
-            f"{database.path} is an export whose tables this advisor does not support: {notes[0]}",
-            next_step="Export it with an older nsys, or upgrade: pip install -U gpu-memory-advisor",
-        )
-    return notes
 
 
 Known = dict[tuple[int, int], dict[str, Any]]

@@ -177,9 +177,7 @@ class Calls:
 
     def began(self, ids: Integers, otherwise: Integers) -> Integers:
         """When the calls of these correlation ids began; where no call is known, `otherwise`."""
-        known, begins = self._by_id
-        if not len(known):
-            return otherwise
+        known, begins = self._by_id  # of at least one call
         at = np.minimum(np.searchsorted(known, ids), len(known) - 1)
         return np.where(known[at] == ids, begins[at], otherwise)
 
