@@ -96,9 +96,8 @@ NEEDED: dict[str, tuple[str, ...]] = {
 class Database:
     """Reads one export. Made by `opened`."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, until: float) -> None:
+    def __init__(self, connection: sqlite3.Connection, until: float) -> None:
         """`until`: by the thread's processor time, when the last query has to be answered."""
-        self.path = path
         self._connection, self._until = connection, until
         # A view, or a table that a module makes up, can have rows without end.
         tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
@@ -217,7 +216,7 @@ def opened(path: Path, seconds: float = _SECONDS) -> Iterator[Database]:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
         connection.execute("PRAGMA trusted_schema = OFF")
         try:
-            database = Database(path, connection, until)
+            database = Database(connection, until)
             if not any(database.has(mark) for mark in _MARKS):
                 raise FileProblem(
                     f"{path} is an SQLite file but not an Nsight Systems export: it has none of the "
