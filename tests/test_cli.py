@@ -39,7 +39,7 @@ from running import (
 
 import advisor as package
 from advisor.cli import startup
-from advisor.cli.console import Around, began
+from advisor.cli.console import AROUND, Around, began
 from advisor.measure.backends import Machine
 from advisor.measure.options import OPTIONS
 from advisor.profiles.outputs import MANIFEST
@@ -395,6 +395,7 @@ def test_limits(limit: int, value: int, says: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_time_of_a_command_begins_with_its_process_or_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    AROUND.set(Around())  # commands of other tests began then
     now = time.monotonic()
     assert now - 86_400 < began() < now
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: "")
