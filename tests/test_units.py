@@ -31,16 +31,16 @@ def test_three_digits_with_a_unit() -> None:
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9}
 SIZES = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
+TIMES = st.floats(1e-15, 1e15) | st.sampled_from([999.5e-6, 0.995])
 
 
-@given(st.floats(1e-15, 1e15), st.integers(1, 1 << 60))
-def test_what_is_shown_is_the_number_to_three_digits(time: float, size: int) -> None:
-    shown = ((units.seconds(time), time, SECONDS), (units.size(size), size, SIZES))
-    for text, value, scales in shown:
+@given(TIMES, st.integers(1, 1 << 60), st.integers(2, 5))
+def test_what_is_shown_is_the_number_to_so_many_digits(time: float, size: int, digits: int) -> None:
+    shown = ((units.seconds(time, digits), time, SECONDS, digits), (units.size(size), size, SIZES, 3))
+    for text, value, scales, significant in shown:
         number, unit = text.split(" ")
-        assert float(number) * scales[unit] == pytest.approx(value, rel=0.00501)
-        most = 1000 if scales is SECONDS else 1024
-        assert 0.9995 <= float(number) < most or unit in ("s", "ns", "TiB")
+        assert float(number) * scales[unit] == pytest.approx(value, rel=5.01 * 10.0**-significant)
+        assert 1 <= float(number) < (1000 if scales is SECONDS else 1024) or unit in ("s", "ns", "TiB")
 
 
 # Texts
