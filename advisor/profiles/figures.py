@@ -43,7 +43,7 @@ class Row(Record):
 
 
 class Quantile(Record):
-    """A quantile of the frames' times. Each bound holds with 95 %; see `stats.quantile_by_blocks`."""
+    """A quantile of the frames' times. How sure each bound is: see `stats.quantile_by_blocks`."""
 
     seconds: PositiveSeconds
     low_seconds: PositiveSeconds

@@ -64,7 +64,7 @@ _OBJECTIVES = {
     "footprint": "footprint: the least memory, then time",
     "throughput": "throughput: frames per second",
     "latency-p99": "latency-p99: the 99th percentile of a frame's latency",
-    "energy": "energy: joules per frame above idle power",
+    "energy": "energy: joules per frame above idle power, over the blocks that are above it",
 }
 
 

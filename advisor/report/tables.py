@@ -77,9 +77,9 @@ def break_even(row: schema.Measured, base: schema.Measured, ratio: stats.Ratio) 
 
 Figure = TypeVar("Figure", int, float)
 _CAPTION = (
-    "Below each percentile: its bounds, each at 95 % confidence. CPU time covers all threads, including spin "
-    "waits. Energy is above idle power. Set-up runs once; one longer than the baseline's pays off after the "
-    "given number of frames."
+    "Below each percentile: its bounds, each at 95 % confidence; less where blocks differ more than half as "
+    "much as frames. CPU time covers all threads, including spin waits. Energy is above idle power. Set-up "
+    "runs once; one longer than the baseline's pays off after the given number of frames."
 )
 
 
