@@ -271,7 +271,7 @@ def test_a_spread_holds_its_value_and_stays_within_the_repeats(values: list[floa
 
 def test_ranges_of_spreads_and_rates() -> None:
     assert spread([float(n) for n in range(1, 12)]) == Spread(6.0, 2.0, 10.0, 11)
-    assert rates(100.0, [10.0, 20.0, 10.0, 10.0, 10.0]).value == 10.0
+    assert rates(100.0, [10.0, 20.0, 10.0, -1.0, 10.0]).value == 10.0
     assert rates(100.0, [10.0, 20.0]).low < 7.0
     assert inverse(Spread(0.5, 0.25, 1.0, 3)) == Spread(2.0, 1.0, 4.0, 3)
     assert positive(Spread(2.0, -1.0, 3.0, 5)) == Spread(2.0, 1.0, 3.0, 5)
@@ -281,7 +281,7 @@ def test_ranges_of_spreads_and_rates() -> None:
 @every(
     ("wrong", "reason"),
     [
-        (lambda: rates(1.0, [1.0, 0.0]), "below the clock's resolution"),
+        (lambda: rates(1.0, [1.0, 0.0, 0.0]), "below the clock's resolution"),
         (lambda: rates(1.0, [1.0, -1.0]), "below the clock's resolution"),
         (lambda: spread([]), "nothing was measured"),
         (lambda: fit([1, 1], [1.0, 2.0]), "a fit needs at least two sizes"),

@@ -2,7 +2,7 @@
 times to rates and latencies with their ranges.
 
 The line time = latency + size / rate is fitted to the medians of the repeats: its slope is the median of the
-slopes of all pairs of sizes (Theil, 1950; Sen, JASA 63, 1968), which up to 29 % of wrong times do not move.
+slopes of all pairs of sizes (Theil, 1950; Sen, JASA 63, 1968), which up to 29 % of wrong times move little.
 Its intercept is the median of what the slope leaves, each size weighted by 1/time: the noise of a time
 grows with it, so that only short ones can tell a latency.
 """
@@ -79,10 +79,10 @@ def fit_repeats(sizes: Sequence[float], repeats: Sequence[Sequence[float]]) -> t
 
 
 def rates(amount: float, seconds: Sequence[float]) -> Spread:
-    """`amount` per second for each of the times. Raises `ValueError` for times that are not positive."""
-    if any(s <= 0 for s in seconds):
+    """`amount` per second; a disturbed difference may be negative. Raises `ValueError` where most are."""
+    if len(seconds) and np.median(seconds) <= 0:
         raise ValueError("the times are below the clock's resolution")
-    return spread([amount / s for s in seconds])
+    return inverse(spread([s / amount for s in seconds]))
 
 
 def inverse(slope: Spread) -> Spread:
