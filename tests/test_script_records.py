@@ -185,14 +185,15 @@ assert torch.cuda.make_graphed_callables(torch.sin, (x,))(x).is_cuda
 # not seen: s.py:12: a CUDA graph was not replayed; without a GPU its arrays keep their values (3 times)
 # not seen: s.py:13: a CUDA graph was not replayed; without a GPU its arrays keep their values (3 times)
 ## functions are compiled, and sent to other processes, as they were written
-import cupy, numba, numba.cloudpickle, subprocess, sys
+import cupy, marshal, numba, numba.cloudpickle, subprocess, sys
 fast = numba.njit(fastmath=True)
 @fast
 def total(x):
     for v in x: x[0] += v
     return x[0]
 read = "import pickle, sys; print(pickle.load(sys.stdin.buffer)([1]))"
-sent = numba.cloudpickle.dumps(lambda x: [2 * v for v in x])
+sent = numba.cloudpickle.dumps(double := lambda x: [2 * v for v in x])
+assert b"__advisor__" not in marshal.dumps(double.__code__)
 assert subprocess.run([sys.executable, "-c", read], input=sent, capture_output=True).stdout.strip() == b"[2]"
 assert total(cupy.ones(3).get()) == 4  # download ndarray.get, 1, 24
 # not seen: What crosses in a subprocess that the script starts: python

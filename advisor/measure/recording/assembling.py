@@ -79,11 +79,8 @@ class Assembler:
         return run.model_copy(update=parts)
 
     def _place(self, file: str, line: int) -> Place:
-        return Place(
-            file=self._name(file),
-            line=line,
-            text=linecache.getline(str(self.start / file), line).strip()[:500],
-        )
+        text = linecache.getline(str(self.start / file), line).strip()[:500]
+        return Place(file=self._name(file), line=line, text=text)
 
     def _name(self, file: str) -> str:
         path = self.start / file

@@ -77,12 +77,15 @@ class Origins:
             yield
             return
         set_handler(self._made(before))
-        if (interrupt := signal.getsignal(signal.SIGINT)) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self.interrupt)
+        default, interrupt = signal.default_int_handler, signal.getsignal(signal.SIGINT)
+        signal.default_int_handler = self.interrupt  # type: ignore[assignment]  # asyncio.run compares with it
+        if interrupt is default:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             yield
         finally:
             set_handler(before)
+            signal.default_int_handler = default
             signal.signal(signal.SIGINT, interrupt)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
@@ -91,7 +94,7 @@ class Origins:
         while around is not None and around.f_code not in self._callbacks:
             around = around.f_back
         if around is None:
-            signal.default_int_handler(number, frame)
+            raise KeyboardInterrupt
         again = threading.Timer(_ONCE_MORE, os.kill, (os.getpid(), number))
         again.daemon = True
         again.start()

@@ -197,12 +197,13 @@ class Loops:
         self.files: dict[str, dict[Scope, list[Loop]]] = {}
         """The loops of each transformed file by the code object that they are in."""
         self._codes: dict[str, tuple[CodeType, bytes | str]] = {}
+        self.uncounted: list[str] = []
+        """Files that are nested too deeply for their loops to be counted."""
 
     def compiled(self, source: bytes | str, file: str) -> CodeType:
         """The file's code with its loops counted, the same ones each time. Raises SyntaxError."""
         if file in self._codes:
             return self._codes[file][0]
-        tree: Any = compile(source, file, "exec", ast.PyCF_ONLY_AST)
         scopes: dict[Scope, list[Loop]] = {}
 
         def add(scope: Scope, first: int, body: int, last: int) -> int:
@@ -212,12 +213,16 @@ class Loops:
             return len(self.table) - 4
 
         limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(
-            20 * limit
-        )  # of 600 `elif`s, each is one level of the tree deeper than the last
+        sys.setrecursionlimit(20 * limit)  # each of 600 `elif`s is one level of the tree below the last
         try:
+            tree: Any = compile(source, file, "exec", ast.PyCF_ONLY_AST)
             _Heads(add, _compiled_names(tree)).visit(tree)
             code: CodeType = compile(tree, file, "exec", dont_inherit=True)
+        except RecursionError:
+            code = compile(source, file, "exec", dont_inherit=True)
+            self.all = [loop for loop in self.all if loop.file != file]
+            self.uncounted.append(file)
+            scopes.clear()
         finally:
             sys.setrecursionlimit(limit)
         self.files[file], self._codes[file] = scopes, (code, source)
@@ -290,9 +295,9 @@ class _Heads(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         return self._inside(node, (node.name, first_line(node)))
 
-    def _inside(self, node: Any, scope: Scope) -> Any:
+    def _inside(self, node: Any, scope: Scope, visit: Callable[[Any], Any] | None = None) -> Any:
         outer, self._scope = self._scope, scope
-        self.generic_visit(node)
+        (visit or self.generic_visit)(node)
         self._scope = outer
         return node
 
@@ -300,10 +305,9 @@ class _Heads(ast.NodeTransformer):
         number = self._add(self._scope, node.lineno, node.body[0].lineno, node.body[-1].end_lineno)
         self.generic_visit(node)
         node.body.insert(0, _statement(number, node.body[0]))
-        if isinstance(node, ast.For):
+        if is_for := isinstance(node, ast.For):
             node.iter = _call(number + 1, node.iter, node.iter)
-            return [_statement(number + 3, node), node, _statement(number + 2, node)]
-        return [_statement(number + 1, node), node, _statement(number + 2, node)]
+        return [_statement(number + (3 if is_for else 1), node), node, _statement(number + 2, node)]
 
     visit_AsyncFor = visit_While = visit_For  # noqa: N815
 
@@ -323,10 +327,7 @@ class _Heads(ast.NodeTransformer):
     visit_SetComp = visit_DictComp = visit_ListComp  # noqa: N815
 
     def visit_GeneratorExp(self, node: Any) -> Any:
-        outer, self._scope = self._scope, ("<genexpr>", node.lineno)
-        self.visit_ListComp(node)
-        self._scope = outer
-        return node
+        return self._inside(node, ("<genexpr>", node.lineno), self.visit_ListComp)
 
 
 def _call(number: int, where: Any, *arguments: Any) -> Any:

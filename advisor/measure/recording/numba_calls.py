@@ -163,10 +163,8 @@ class NumbaCalls:
         host = hint.value
         if not isinstance(host, np.ndarray) or hasattr(host, "__cuda_array_interface__"):
             return call(hint, after, stream)
-        if not up:
-            result = call(hint, after, stream)
-        else:
-            result = self._copied("upload", KERNEL_ARGUMENT, call, (hint, after, stream), host, stream)
+        given = hint, after, stream
+        result = self._copied("upload", KERNEL_ARGUMENT, call, given, host, stream) if up else call(*given)
         if down:
             after[-1] = partial(self._copied, "download", KERNEL_ARGUMENT, after[-1], (), host, stream)
         return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
+import marshal
 import multiprocessing.process
 import multiprocessing.util
 import os
@@ -38,7 +39,7 @@ _AROUND = ("subprocess", "multiprocessing.", "concurrent.", calls.__name__)
 _OPERATORS = str(mixins.__file__)
 """Those of the mock's arrays are NumPy's."""
 _PLAIN = (
-    *("numba.core.bytecode", "numba.cuda.core.bytecode"),
+    *("marshal", "dill._dill", "numba.core.bytecode", "numba.cuda.core.bytecode"),
     *(f"{owner}cloudpickle.cloudpickle" for owner in ("", "joblib.externals.", "numba.", "pyspark.", "ray.")),
 )
 """Modules that read the code of functions: to compile it, or to send it to other processes."""
@@ -178,19 +179,19 @@ def hide_ours() -> None:
         _hide_ours(args.exc_value)
         hook(args)
 
-    def warn(show: Callable[..., None], text: Any, kind: Any, file: str, line: int, *rest: Any) -> None:
+    def warn(show: Callable[..., None], warning: Any) -> None:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and (_is_hidden(frame) or frame.f_code.co_filename == warnings.__file__):
             frame = frame.f_back
-        if file.startswith(f"{OUR_FOLDER}/") and frame is not None:
-            file, line = frame.f_code.co_filename, frame.f_lineno
-        show(text, kind, file, line, *rest)
+        if warning.filename.startswith(f"{OUR_FOLDER}/") and frame is not None:
+            warning.filename, warning.lineno = frame.f_code.co_filename, frame.f_lineno
+        show(warning)
 
     for name in ("walk_tb", "_walk_tb_with_full_positions"):
         shown = wrapping(lambda walk, begin: (each for each in walk(begin) if not _is_hidden(each[0])))
         replace(traceback, name, shown)
     replace(threading, "excepthook", wrapping(tell))
-    replace(warnings, "showwarning", wrapping(warn))
+    replace(warnings, "_showwarnmsg", wrapping(warn))  # also where others replace what it calls
 
 
 def tell_processes(is_own: Callable[[str], bool], tell: Callable[[str], None]) -> None:
@@ -265,26 +266,26 @@ class Finder(MetaPathFinder):
         """Functions have their own code where Numba compiles them, and in another process."""
         plain = self._loops.plain
         replace(module, "get_code_object", wrapping(lambda get, function: plain(get(function))))
-        table: dict[type, Any] = getattr(getattr(module, "Pickler", None), "_dispatch_table", {})
-        if reduce := table.get(CodeType):
-            table[CodeType] = lambda code: reduce(plain(code))
+        for name in ("dump", "dumps") if module is marshal else ():
+            replace(module, name, wrapping(lambda save, code, *rest: save(plain(code), *rest)))
+        table: dict[type, Any] = getattr(getattr(module, "Pickler", None), "dispatch", {})
+        if save := table.get(CodeType):
+            table[CodeType] = lambda *given: save(*given[:-1], plain(given[-1]))
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    ) -> Any:
         if (play := self._plays.pop(name, None)) and (module := play()) is not None:
             given: Any = SimpleNamespace(create_module=lambda _: module, exec_module=lambda _: None)
-            spec: ModuleSpec | None = ModuleSpec(name, given, is_package=True)
+            spec: Any = ModuleSpec(name, given, is_package=True)
         else:
             # The next finder's answer: a library may have one of its own, as numba-cuda has.
             others = (each.find_spec(name, path, target) for each in sys.meta_path if each is not self)
             spec = next((each for each in others if each is not None), None)
-        if spec is None:
-            return None
-        if name in self._installs and spec.loader is not None:
+        loader = spec and spec.loader
+        if loader is not None and name in self._installs:
             _afterwards(spec, self._installs.pop(name))
-            return spec
-        if type(spec.loader) is SourceFileLoader and spec.origin and spec.origin in self._own:
+        elif type(loader) is SourceFileLoader and spec.origin and spec.origin in self._own:
             spec.loader = _Counted(name, spec.origin, self._loops)
             spec.cached = None
         return spec

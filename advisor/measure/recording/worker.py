@@ -229,6 +229,8 @@ class Session:
 
     def unseen(self, named: Loop | None, copied: CopiedBytes | None) -> Iterator[str]:
         yield from self.recorder.unseen()
+        for file in self.loops.uncounted:
+            yield f"Loops in {Path(file).name}: it is nested too deeply to count them"
         if self.origins.absent:
             yield self.origins.absent
         if copied is not None and copied.share is not None and copied.share < ACCOUNTED:
