@@ -325,9 +325,8 @@ class OwnFiles:
         return cls(tuple(roots) or (str(home),), str(home) if module else None)
 
     def __contains__(self, file: str) -> bool:
-        if self.package and _below(file, self.package):
-            return True
-        return any(_below(file, root) for root in self.roots) and is_users(file)
+        in_package = self.package is not None and _below(file, self.package)
+        return in_package or (any(_below(file, root) for root in self.roots) and is_users(file))
 
 
 def own_frame(frame: FrameType | None, is_own: Callable[[str], bool]) -> FrameType | None:

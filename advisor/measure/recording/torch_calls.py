@@ -25,7 +25,7 @@ _SHOWN = ("__repr__", "__str__", "__format__")
 _FROM_HOST = ("tensor", "as_tensor", "asarray", "scalar_tensor")
 _PINNED = ("empty", "zeros", "ones", "full", "rand", "randn", "empty_like", "zeros_like")
 """Functions that take pin_memory=True."""
-_ROWS, _COLUMNS = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
+_ROWS, _COLUMNS = ("crow_indices", "col_indices"), ("ccol_indices", "row_indices")
 _COMPRESSED = {
     "torch.sparse_csr": _ROWS, "torch.sparse_bsr": _ROWS,
     "torch.sparse_csc": _COLUMNS, "torch.sparse_bsc": _COLUMNS,
@@ -306,11 +306,12 @@ class TorchCalls:
 def _size(tensor: Any, itemsize: int) -> int:
     """Bytes that cross: of a sparse tensor its indices and values."""
     kind = str(tensor.layout)
-    names = ("_indices", "_values") if kind == "torch.sparse_coo" else _COMPRESSED.get(kind)
+    names = ("_indices",) if kind == "torch.sparse_coo" else _COMPRESSED.get(kind)
     if names is None:
         return int(tensor.numel() * itemsize)
     parts = [getattr(tensor, name)() for name in names]
-    return int(sum(part.numel() * part.itemsize for part in parts))
+    values = tensor._values() if kind == "torch.sparse_coo" else tensor.values()
+    return int(sum(part.numel() * part.itemsize for part in parts) + values.numel() * itemsize)
 
 
 def _where(is_meant: Call, wrap: Call, call: Call) -> Call:
