@@ -194,6 +194,7 @@ SENTENCES: dict[str, ProfileSet] = {
     "a tie makes no change of its own": over(A, tie("b", "a"), B),
     "ties everywhere": over(tie("a", "b"), tie("a", "b")),
     "a change between ties": over(A, tie("a", "c"), tie("c", "b"), B),
+    "no change to what looked fastest": over(A.model_copy(update={"verdict": "near", "fastest": "b"}), B),
     "many changes": over(*[A, B] * 4),
     "what cannot be told speaks for nobody": over(A, unclear("a", "b"), B),
     "nothing can be told": over(unclear("a", "b"), unclear("a", "b")),
@@ -207,9 +208,7 @@ SENTENCES: dict[str, ProfileSet] = {
     "likely where a value's own report says so": twice(
         ("a", 1.0), ("b", 1.01), ("c", 1.1), verdict="near", tied_with=("b",)
     ),
-    "not likely where it does not": twice(
-        ("a", 1.0), ("b", 1.01), ("c", 9.0), verdict="near", tied_with=("b",)
-    ),
+    "not likely otherwise": twice(("a", 1.0), ("b", 1.01), ("c", 9.0), verdict="near", tied_with=("b",)),
     "clear": twice(("a", 1.0), ("c", 9.0), verdict="fastest"),
     "slow devices are slow for both": drawn("1000 800 1200"),
     "faster in some simulated devices": drawn("1000 1200 800"),

@@ -1,10 +1,10 @@
 """A sweep seen from each device: what every value says of it, and at which value the best strategy changes.
 
 Neighbouring values with the same recommended strategy are a run. Where two runs meet, the best strategy
-changes only if each has a value at which the other's strategy cannot be the best: a value supports the
-recommended strategy and those tied with it, so a tie is no change. A measured value at which the best
-strategies cannot be distinguished supports none. A predicted value whose range overlaps that of a strategy
-outside the tie is only likely, and so is a change that depends on it.
+changes only if each has a value at which the other's strategy is not the best: a value supports the
+recommended strategy, the one that looks fastest and those tied, so a tie is no change. A measured value at
+which the best strategies cannot be distinguished supports none. A predicted value whose range overlaps that
+of a strategy outside the tie is only likely, and so is a change that depends on it.
 """
 
 from __future__ import annotations
@@ -181,10 +181,11 @@ def _optima(chosen: Recommendation, prediction: Prediction | None) -> Optima:
         return Optima(rivals=tuple(dict.fromkeys((*filter(None, (chosen.strategy,)), *chosen.tied_with))))
     if undecided:
         return Optima(frozenset({chosen.strategy}), chosen.strategy, likely=True, overlaps=True)
+    best = frozenset({chosen.strategy, chosen.fastest or chosen.strategy, *chosen.tied_with})
     if not chosen.tied_with:
-        return Optima(frozenset({chosen.strategy}), chosen.strategy)
+        return Optima(best, chosen.strategy)
     tied, others = (chosen.strategy, *chosen.tied_with), _overlapping(prediction) if prediction else []
-    return Optima(frozenset(tied), chosen.strategy, not {*others} <= {*tied}, tied, bool(others))
+    return Optima(best, chosen.strategy, not {*others} <= {*tied}, tied, bool(others))
 
 
 def _overlapping(prediction: Prediction) -> list[str]:
@@ -240,8 +241,7 @@ def least_cost(devices: Sequence[_Costs], recommended: Sequence[str | None] = ()
     worst = [max(every, key=lambda one: one.cost.value) for every in on_each]
     most = min((one.cost.value for one in worst), default=0.0) * (1 + stats.EQUIVALENCE * bool(recommended))
     near = (one for one in worst if one.cost.value <= most)
-    times = list(recommended).count
-    return min(near, key=lambda one: (-times(one.strategy), one.cost.value), default=None)
+    return min(near, key=lambda one: (-recommended.count(one.strategy), one.cost.value), default=None)
 
 
 def _costs(rows: Mapping[str, AnyResult], confidence: float) -> dict[str, stats.Ratio]:
