@@ -115,6 +115,7 @@ BASE = ("--host", "--base", "rtx-4090")
 WRONG = (
     *("--host --out x.toml", "--host --base rtx-4090 --out x", "--host --base rtx-4090 --out there.toml"),
     *("--host --base rtx-4090 --out folder.toml", "--host --base no.toml", "--host --gpu 0", "--gpu 0"),
+    "--out=",
 )
 
 
@@ -137,10 +138,10 @@ def test_a_gpu_is_used_where_there_is_one_and_cupy(command: Command, quick: Answ
     assert (without.code, "CuPy" in without.err, [job.backend for job in quick.jobs]) == (0, True, ["cpu"])
     quick.jobs.clear()
     command.around = replace(having(gpus=2), calibrating=quick)
-    result = command("devices", "calibrate", "--gpu", "1", "--out", "mine.toml", "--name", "Card one")
+    result = command("devices", "calibrate", "--gpu", "1", "--out", "my card.toml", "--name", "Card one")
     assert (result.code, {job.gpu for job in quick.jobs}) == (0, {1})
-    assert load(str(tmp_path / "mine.toml")).name == "Card one"
-    assert "wrote mine.toml" in result.err
+    assert load(str(tmp_path / "my card.toml")).name == "Card one"
+    assert "wrote my card.toml\n  next: advisor profile WORKLOAD.py --target 'my card.toml'" in result.err
 
 
 def test_ctrl_c_writes_nothing(tmp_path: Path) -> None:

@@ -75,6 +75,8 @@ def test_a_process_that_is_killed_while_it_writes_leaves_what_is_its_own(
     assert (tmp_path / "p.json").read_text() == "old"
     require_free(tmp_path, ["p.json"])
     assert write(tmp_path, "p.json", "new") == tmp_path / "p.json"
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)  # root may write everywhere
+    assert refused(tmp_path, "p.json") == f"{tmp_path} cannot be written"
 
 
 PLACES: dict[str, Callable[[Path, Path], object]] = {

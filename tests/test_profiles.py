@@ -179,6 +179,7 @@ NO_SOUND_VALUES = (
     ("recommendation.tied_with", ["other"], "recommendation.tied_with"),
     (f"{ADVISED}.tied_with", ["ghost"], f"{ADVISED}.tied_with"),
     (f"{ADVISED}.excluded", {"ghost": "1 GiB"}, f"{ADVISED}.excluded"),
+    ("final.alias", "ghost", "final.alias: there is no contestant"),
     ("predictions.0.results.0.status", "measured", "predictions.0.results.0"),
     ("predictions.0.results.0.likely_seconds", 1.0, "predictions.0.results.0.likely_seconds"),
     ("predictions.0.results.0.terms.host:ghost", 0.1, "predictions.0.results.0.terms"),

@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from recorded import Recording
@@ -318,7 +319,7 @@ finally:
     print('cleaned up')
 """
     (tmp_path / "s.py").write_text(LIBRARY + source)
-    command = [sys.executable, "-m", "advisor", "profile", "s.py", "--no-gpu"]
+    command = [sys.executable, "-m", "advisor", "profile", "s.py", "--no-gpu", "--try", "--apply"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
         assert eventually(lambda: (tmp_path / "begun").exists() or process.poll() is not None)
         process.send_signal(signal.SIGINT)
@@ -329,6 +330,17 @@ finally:
     script = script_of(tmp_path)
     assert (script.exit_code, script.error) == (130, "KeyboardInterrupt")
     assert script.loops[0].frames >= 3
+
+
+def test_ctrl_c_while_the_page_is_made_says_where_the_record_is(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("s.py").write_text("import cupy\ncupy.ones(3).get()\n")
+    monkeypatch.setattr("advisor.report.markdown.render", Mock(side_effect=KeyboardInterrupt))
+    said = command("profile", "s.py", "--no-gpu")
+    assert (said.code, "next: advisor report advisor-report/profile.json" in said.err) == (130, True), (
+        said.err
+    )
 
 
 def test_a_script_that_leaves_no_record_says_so(tmp_path: Path) -> None:

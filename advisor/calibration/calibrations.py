@@ -6,6 +6,7 @@ one process per group of measurements -> figures -> catalogue entry -> TOML, and
 from __future__ import annotations
 
 import platform
+import shlex
 import tempfile
 import time
 import traceback
@@ -365,4 +366,4 @@ def remarks(calibration: Calibration, out: Path | None) -> str:
 
 
 def wrote(out: Path | None) -> str:
-    return f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {out}"
+    return f"wrote {out}\n  next: advisor profile WORKLOAD.py --target {shlex.quote(str(out))}"

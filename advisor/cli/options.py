@@ -90,10 +90,10 @@ class ProfileCommand(Grouped):
             raise
 
 
-def _out(folder: str | Path) -> Path:
+def _out(folder: str | Path, give: str = OPTIONS["out"].give) -> Path:
     """An empty variable of a shell is no directory, though a path of it is the working one."""
     if not str(folder).strip():
-        raise UsageError("--out is empty", next_step=OPTIONS["out"].give)
+        raise UsageError("--out is empty", next_step=give)
     return Path(folder)
 
 
@@ -170,7 +170,8 @@ Out = Annotated[Path, of_profile("out", parser=_out)]
 _OUT_BESIDE = "Output directory (default: the profile's directory); - writes to stdout."
 OutBeside = Annotated[_File, of_profile("out", parser=_out, help=_OUT_BESIDE)]
 _ENTRY_OUT = "File to write the entry to; printed if omitted."
-EntryOut = Annotated[_File, _named("FILE.toml", _ENTRY_OUT, "--out", parser=_out)]
+_TOML = "Give a file that ends in .toml."
+EntryOut = Annotated[_File, _named("FILE.toml", _ENTRY_OUT, "--out", parser=lambda f: _out(f, _TOML))]
 Formats = Annotated[str, of_profile("formats")]
 NoEnvironment = Annotated[bool, of_profile("no_environment")]
 Details = Annotated[bool, of_profile("details")]

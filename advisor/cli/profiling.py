@@ -84,11 +84,10 @@ def _refuse(holds: object, message: str, next_step: str) -> None:
 def _require_one(merged: Options, targets: Sequence[str], *, swept: bool, printed: bool) -> None:
     """Raises `UsageError` for options of one profile where the command makes several."""
     count = len(targets)
-    folder = "value" if swept else "workload"
     several = "--sweep" if swept else f"a run of {count} workloads" if count > 1 else ""
     wrong = f"--sweep takes one workload, and there are {count}"
     _refuse(swept and count > 1, wrong, f"Name one: {targets[0]}.")
-    wrong = f"{several} writes one folder per {folder} and cannot print to stdout"
+    wrong = f"{several} writes one folder per {'value' if swept else 'workload'} and cannot print to stdout"
     _refuse(several and printed, wrong, "Give a directory: --out DIR.")
     wrong = "--save keeps one profile, of a run that writes one"
     _refuse(merged.save and (several or printed), wrong, "Omit --save.")
@@ -126,19 +125,23 @@ def _require_recording(values: Mapping[str, Any], *, script: bool) -> None:
 
 
 @contextmanager
-def _telling_what_is_kept(partial: Path) -> Iterator[None]:
-    """After Ctrl-C or on a full disk, says where the figures measured so far are."""
-    before = partial.stat().st_mtime_ns if partial.exists() else None
+def _telling_what_is_kept(*files: Path) -> Iterator[None]:
+    """After Ctrl-C or on a full disk, says which file has the figures measured so far."""
 
-    def is_kept() -> bool:
-        return partial.exists() and partial.stat().st_mtime_ns != before
+    def present() -> dict[Path, int]:
+        return {file: file.stat().st_mtime_ns for file in files if file.exists()}
 
-    where = f"measurements so far are in {partial}\n  next: advisor report {shlex.quote(str(partial))}"
+    def kept(otherwise: str = "") -> str:
+        for file, _ in sorted(present().items() - before.items(), reverse=True):
+            return f"measurements so far are in {file}\n  next: advisor report {shlex.quote(str(file))}"
+        return otherwise
+
+    before = present()
     try:
-        with interruptible(lambda: where if is_kept() else "nothing was measured"):
+        with interruptible(lambda: kept("nothing was measured")):
             yield
     except OSError:
-        if is_kept():
+        if where := kept():
             say(where, written=True)
         raise
 
@@ -152,28 +155,23 @@ def _profile_once(settings: Settings, output: Output) -> None:
     merged, names = settings.options, _names(settings, output.wanted)
     with (
         outputs.output_directory(merged.out, names, aside=True) as directory,
-        _telling_what_is_kept(directory / pipeline.PARTIAL),
+        _telling_what_is_kept(directory / pipeline.PARTIAL, directory / "profile.json"),
     ):
         with make_progress(quiet=merged.quiet) as progress:
             result = pipeline.profile(settings, progress, keep_in=directory, launcher=launcher(settings))
         directory.mkdir(parents=True, exist_ok=True)  # the workload may have removed it
-        page = pages.page_of(result)
-        reading.read_back(output.write(page, directory, further=_patch(result, settings)))
+        page, patch = pages.page_of(result), result.trials.patch if result.trials else None
+        equal = {_patch_name(settings): patch.exact} if patch and patch.holds else {}
+        reading.read_back(output.write(page, directory, further=equal))
         outputs.remove(directory, pipeline.PARTIAL)
     if merged.save:
         with outputs.output_directory(outputs.baseline_folder(merged.save), ["profile.json"]) as directory:
             say_written([outputs.write(directory, "profile.json", result.to_json())], quiet=merged.quiet)
-    if merged.apply and merged.tries:
-        _apply(result)
-    elif merged.apply:
+    if merged.apply and not merged.tries:
         _apply_to_function(result, merged.apply)
+    elif merged.apply and (equal or not pipeline.was_interrupted(result)):
+        _apply(result)
     _end(result, page)
-
-
-def _patch(result: Profile, settings: Settings) -> dict[str, str]:
-    """The patch of a script's trials by its file's name, if its results were compared and equal."""
-    patch = result.trials.patch if result.trials else None
-    return {_patch_name(settings): patch.exact} if patch and patch.holds else {}
 
 
 def _patch_name(settings: Settings) -> str:

@@ -138,6 +138,7 @@ def _of_references(profile: Profile) -> Iterator[Problem]:
             yield from _unknown(where, names, known[kind], kind)
     if profile.final is not None:
         yield from _unknown("final.contestants", profile.final.contestants.values(), rows, "row of strategy")
+        yield from _unknown("final.alias", profile.final.alias or (), known["contestant"], "contestant")
 
 
 def _of_predictions(profile: Profile) -> Iterator[Problem]:

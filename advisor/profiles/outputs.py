@@ -104,12 +104,12 @@ def _digest(path: Path) -> str:
 
 def require_free(directory: Path, names: Iterable[str], option: str = "--out") -> None:
     """Raises `UsageError` for the first file that cannot be written without loss of the user's."""
-    folders = dict[Path, None]()
+    wanted = list(names)
     problem = "" if directory.is_dir() else f"{directory} is not a directory"
-    for name in names:
-        folders[(directory / name).parent] = None
+    problem = problem or f"{directory} cannot be written" * (not os.access(directory, os.W_OK))
+    for name in wanted:
         problem = problem or obstacle(directory, name)
-    for folder in folders:
+    for folder in dict.fromkeys((directory / name).parent for name in wanted):
         if not problem and folder.is_dir() and _manifest(folder) is None:
             problem = f"{folder / MANIFEST} is damaged: it should list the files that advisor wrote"
     if problem:

@@ -109,10 +109,9 @@ def _final(profile: Profile) -> Iterator[str]:
         f"{words.count(final.frames, 'frame')}, buffers {placed}; "
         f"{words.count(final.looks, 'interim look')}, {'settled' if final.settled else 'out of time'}"
     )
-    if chosen is not None and chosen.noise is not None:
-        name = words.name(final.contestants[final.alias])
-        between = " to ".join(map(units.ratio, chosen.noise))
-        yield f"Control: {name} under a second name took {between} its time"
+    if final.alias and chosen is not None and chosen.noise is not None:
+        name, between = words.name(final.contestants[final.alias]), map(units.ratio, chosen.noise)
+        yield f"Control: {name} under a second name took {' to '.join(between)} its time"
 
 
 def workload(profile: Profile) -> tuple[Fact, ...]:
