@@ -175,8 +175,8 @@ class Calibration:
         lines = [
             f"Made by `advisor devices calibrate`, version {__version__}, on {self.date}.",
             f"CPU: {self.cpu}.{f' CUDA: {driver}.' if driver else ''}",
-            "low and high are the 10th and 90th percentiles of the repeats. Copies and launches:",
-            f"{METHOD}.",
+            "low and high: 10th and 90th percentiles of the repeats, wider for copies and re-reads.",
+            f"Copies and launches: {METHOD}.",
         ]
         if self.device is not None:
             lines.append("The memory rate is measured, not the specified peak, so achievable_share is 1.")
