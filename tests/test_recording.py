@@ -509,8 +509,7 @@ def test_threads_that_reach_a_line_at_the_same_time_are_all_counted(
         "def work():\n"
         "    for n in range(5):\n"
         "        gpu.up()\n"
-        "gpu.run = lambda: gpu.thread(work)\n"
-        "gpu.run()\n"
+        "gpu.run = lambda: gpu.thread(work)\ngpu.run()\n"
     )
     assert [line.count for line in recording.record().crossings] == [10]
 

@@ -33,13 +33,14 @@ torch.empty(50, pin_memory=True)[:10].pin_memory().to("cuda", non_blocking=True)
 # lock torch.empty, 1, 200; upload Tensor.to, 1, 40, pinned
 x.to(torch.float32, False, True).to(a, False, True)  # upload Tensor.to, 1, 400
 ## keys and values on the host are uploaded
-import torch
+import numpy, torch
 x, i = torch.zeros(10, 4, device="cuda"), torch.randperm(10)
 x[:] = torch.ones(4)  # upload Tensor.__setitem__, 1, 160
 x[3] = torch.ones(4, dtype=torch.float64, pin_memory=True)
 # lock torch.ones, 1, 32; upload Tensor.__setitem__, 1, 16, pinned
-x[i[:6]], x[i > 3]  # upload Tensor.__getitem__, 2, 58; wait Tensor.__getitem__, 1
-x[x > 3] = 0; x[0] = 1.0; x[1, 2] = torch.tensor(3.0); x[0] = x[1]
+x[i[:6]], x[i > 3], x[[0, 2], 1:], x[numpy.int32([5])], x[[True, False] * 5]
+# upload Tensor.__getitem__, 5, 92; wait Tensor.__getitem__, 2
+x[x > 3] = 0; x[0] = 1.0; x[1, 2] = torch.tensor(3.0); x[0] = x[1]; x[[]], x[None, :2]
 ## types of the GPU make and move tensors; of sparse ones indices and values cross
 import numpy, torch
 from torch.nn.utils import rnn
@@ -51,7 +52,7 @@ h = torch.ones(6).type("torch.cuda.HalfTensor")  # upload Tensor.to, 1, 6 * 2
 assert h.is_cuda and h.type() == "torch.cuda.HalfTensor" and repr(h).startswith("tensor(")
 # wait Tensor.__repr__, 1
 assert not h.type("torch.FloatTensor").is_cuda  # download Tensor.to, 1, 6 * 2
-torch.eye(4).to_sparse().to("cuda")  # upload Tensor.to, 1, 80
+torch.eye(4).to_sparse().to("cuda", torch.float64, True)  # upload Tensor.to, 1, 80
 torch.eye(4).to_sparse_csr().cuda()  # upload Tensor.cuda, 1, 88
 torch.nn.Linear(3, 3).to(0)  # upload Module.to, 2, 48
 p = rnn.pack_padded_sequence(torch.zeros(4, 2, 3).to(device=0), [4, 2])  # upload Tensor.to, 1, 4 * 2 * 3 * 4

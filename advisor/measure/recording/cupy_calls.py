@@ -81,7 +81,7 @@ class CupyCalls:
 
     def _functions(self) -> None:
         cupy = self._cupy
-        waits = coverage(cupy.__version__).waits
+        waits, unchanged = coverage(cupy.__version__).waits, (*MAKING, *_IDLE, *_VIEWS)
         for name in MAKING:
             upload = self._calls.copying(_uploaded, functools.partial(self._upload, f"cupy.{name}"))
             replace(cupy, name, upload)
@@ -93,9 +93,7 @@ class CupyCalls:
         for owner in (cupy, cupy.linalg, cupy.fft, cupy.random):
             for name in dir(owner):
                 call = getattr(owner, name)
-                if name[0] == "_" or name in (*MAKING, *_IDLE, *_VIEWS) or not callable(call):
-                    continue
-                if isinstance(call, type):
+                if name[0] == "_" or name in unchanged or not callable(call) or isinstance(call, type):
                     continue
                 wrap = self._use
                 if owner is cupy and (name in _SIZED or name in waits):

@@ -96,8 +96,7 @@ class Loop:
 
     def enter(self, iterable: Any = None) -> Any:
         """Before the first iteration; of a `for` with what it iterates over, which it gives back."""
-        self.begun, self.subtracted_seconds = None, 0.0  # it may have been left by return or by an exception
-        self.is_timed = False
+        self.begun, self.subtracted_seconds, self.is_timed = None, 0.0, False  # left by return or exception
         self._forget_idle()
         self.entered = self._clock() if self.approached is None else self.approached
         self.approached = None
@@ -197,8 +196,7 @@ class Loops:
         self.files: dict[str, dict[Scope, list[Loop]]] = {}
         """The loops of each transformed file by the code object that they are in."""
         self._codes: dict[str, tuple[CodeType, bytes | str]] = {}
-        self.uncounted: list[str] = []
-        """Files that are nested too deeply for their loops to be counted."""
+        self.uncounted: list[str] = []  # files that are nested too deeply
 
     def compiled(self, source: bytes | str, file: str) -> CodeType:
         """The file's code with its loops counted, the same ones each time. Raises SyntaxError."""

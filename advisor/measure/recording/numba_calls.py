@@ -86,9 +86,7 @@ class NumbaCalls:
             "get_current_device": _Device,
             "is_cuda_array": arrays.is_cuda_ndarray,
             "profiling": nullcontext,
-            "profile_start": _nothing,
-            "profile_stop": _nothing,
-            "initialize": _nothing,
+            **dict.fromkeys(("profile_start", "profile_stop", "initialize"), _nothing),
         }
         streams = ("default_stream", "legacy_default_stream", "per_thread_default_stream", "external_stream")
         absent |= {name: lambda *_: self._cuda.stream() for name in streams}

@@ -240,8 +240,9 @@ class TorchCalls:
     def _index(self, name: str, call: Call, tensor: Any, key: Any, *value: Any) -> Any:
         """Keys and values on the host are uploaded; the size of what a mask indexes is waited for, unless it
         is filled with a number."""
-        parts = [each for each in (key if isinstance(key, tuple) else (key,)) if hasattr(each, "is_cuda")]
-        uploads = [(part, part) for part in parts if part.ndim and not part.is_cuda]
+        given = [(each, self._key(each)) for each in (key if isinstance(key, tuple) else (key,))]
+        parts = [(part, made) for part, made in given if made is not None and made.ndim]
+        uploads = [(None if type(part) is list else part, made) for part, made in parts if not made.is_cuda]
         source = next(iter(value), None)
         dimensions = getattr(source, "ndim", 0)
         if dimensions and not is_on_gpu(source):
@@ -249,7 +250,7 @@ class TorchCalls:
                 uploads.append((source, tensor[key]))
         events = [self._calls.event("upload", name) for _ in uploads]
         if dimensions or not value:
-            masks = any(part.dtype is self._torch.bool and part.ndim for part in parts)
+            masks = any(made.dtype is self._torch.bool for _, made in parts)
             events += [self._calls.event("wait", name)] * masks
         if not events:
             return call(tensor, key, *value)
@@ -259,6 +260,16 @@ class TorchCalls:
         for event in events[len(uploads) :]:
             self._calls.crossed(event)
         return result
+
+    def _key(self, part: Any) -> Any:
+        """The tensor that a part of a key is or becomes; None of other parts, and of nested lists."""
+        if not isinstance(part, (list, np.ndarray)):
+            return part if hasattr(part, "is_cuda") else None
+        with self._recorder.depth, suppress(Exception):  # a list of slices
+            kind = (array := np.asarray(part)).dtype
+            if array.ndim == 1 and (array is part or not any(hasattr(each, "is_cuda") for each in part)):
+                return self._torch.from_numpy(array.astype(kind if kind in (bool, np.uint8) else np.int64))
+        return None
 
     # Page-locking, work, what is not seen
 
@@ -270,15 +281,10 @@ class TorchCalls:
             return result.numel() * result.itemsize
 
         lock = calls.locking("Tensor.pin_memory", size)
-        pinning = calls.around(
-            lambda call, tensor, *_, **__: tensor if tensor.is_pinned() else lock(call)(tensor)
-        )
-        replace(torch.Tensor, "pin_memory", pinning)
-        replace(
-            import_module("torch.utils.data._utils.pin_memory"),
-            "pin_memory",
-            calls.around(functools.partial(self._unseen, "")),
-        )
+        pin = calls.around(lambda call, array, *_, **__: array if array.is_pinned() else lock(call)(array))
+        replace(torch.Tensor, "pin_memory", pin)
+        unseen = calls.around(functools.partial(self._unseen, ""))
+        replace(import_module("torch.utils.data._utils.pin_memory"), "pin_memory", unseen)
         for name in _PINNED:
             is_pinned = lambda *_, pin_memory=False, **__: pin_memory  # noqa: E731
             replace(torch, name, functools.partial(_where, is_pinned, calls.locking(f"torch.{name}", size)))
