@@ -388,7 +388,7 @@ def test_a_program_that_differs_from_itself_is_never_called_equal(
     assert (bool(patch.text), bool(patch.speedup), bool(patch.reason)) == (True, True, not proved)
     assert {trial.outcome for trial in tried.trials} == {"faster" if proved else "open"}
     result, settings = Profile.model_construct(trials=tried, script=None), asked("camera.py")
-    assert [*profiling._patch(result, settings)] == ["camera.patch"] * bool(proved)
+    assert (profiling._patch_name(settings), result.trials.patch.holds) == ("camera.patch", bool(proved))
     if not proved:
         with pytest.raises(UsageError, match=re.escape(f"with equal results to apply: {patch.reason}")):
             profiling._apply(result)
@@ -417,7 +417,7 @@ def test_the_file_of_a_patch_has_the_users_text_which_pages_mask(tmp_path: Path)
     tried = Trials(patch=Patch(text=text, lines=2, equal=True, speedup=1.5), seconds=1.0)
     masked = anonymous(profile(trials=tried), include_host=False)
     assert "ghp_" not in masked.to_json()
-    ((name, exact),) = profiling._patch(masked, asked("x.py")).items()
+    name, exact = profiling._patch_name(asked("x.py")), masked.trials.patch.exact
     file = outputs.write(tmp_path, name, exact)
     loaded = Patch.model_validate_json(masked.trials.patch.model_dump_json())
     assert (file.read_bytes().decode(), loaded.exact) == (text, loaded.text)
