@@ -47,32 +47,37 @@ def main(around: Around = REAL) -> NoReturn:
             stream.reconfigure(errors="replace")  # a terminal without µ shows ?
     try:
         _take_signals()
-        try:
-            _run()
-        except AdvisorError as error:
-            say(f"error: {error.message}" if error.exit_code else error.message, most=_LONGEST)
-            if error.next_step:
-                say(f"  next: {error.next_step}", most=_LONGEST)
-            if error.detail:
-                say(f"\n{error.detail}")
-            sys.exit(error.exit_code)
-        except OSError as problem:
-            with suppress(OSError):
-                flush()
-            if signal.getsignal(signal.SIGTERM) is _ignored:  # the terminal itself may be gone
-                sys.exit(INTERRUPTED)
-            what = problem.filename or "a file or stream"
-            say(f"error: {what} cannot be read or written: {problem.strerror or problem}", most=_LONGEST)
-            say(f"  next: {_next_step(problem)}")
-            sys.exit(FileProblem.exit_code)
-        except Exception:
-            startup.leave_if_hidden()
-            say(traceback.format_exc())
-            say("Internal error in advisor. Please report it with the traceback above.")
-            sys.exit(BUG)
+        _run_and_tell()
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python is about to end
         sys.exit(INTERRUPTED)
+
+
+def _run_and_tell() -> NoReturn:
+    """Runs the command; what it raises is told, and has its exit code."""
+    try:
+        _run()
+    except AdvisorError as error:
+        say(f"error: {error.message}" if error.exit_code else error.message, most=_LONGEST)
+        if error.next_step:
+            say(f"  next: {error.next_step}", most=_LONGEST)
+        if error.detail:
+            say(f"\n{error.detail}")
+        sys.exit(error.exit_code)
+    except OSError as problem:
+        with suppress(OSError):
+            flush()
+        if signal.getsignal(signal.SIGTERM) is _ignored:  # the terminal itself may be gone
+            sys.exit(INTERRUPTED)
+        what = problem.filename or "a file or stream"
+        say(f"error: {what} cannot be read or written: {problem.strerror or problem}", most=_LONGEST)
+        say(f"  next: {_next_step(problem)}")
+        sys.exit(FileProblem.exit_code)
+    except Exception:
+        startup.leave_if_hidden()
+        say(traceback.format_exc())
+        say("Internal error in advisor. Please report it with the traceback above.")
+        sys.exit(BUG)
 
 
 def _next_step(problem: OSError) -> str:
