@@ -126,15 +126,17 @@ def _require_recording(values: Mapping[str, Any], *, script: bool) -> None:
 
 @contextmanager
 def _telling_what_is_kept(*files: Path) -> Iterator[None]:
-    """After Ctrl-C or on a full disk, says which file has the figures measured so far."""
+    """After Ctrl-C or on a full disk, says which file, the first that changed, has the figures so far."""
 
     def present() -> dict[Path, int]:
         return {file: file.stat().st_mtime_ns for file in files if file.exists()}
 
     def kept(otherwise: str = "") -> str:
-        for file, _ in sorted(present().items() - before.items(), reverse=True):
-            return f"measurements so far are in {file}\n  next: advisor report {shlex.quote(str(file))}"
-        return otherwise
+        changed = dict(present().items() - before.items())
+        file = next(filter(changed.__contains__, files), None)
+        if file is None:
+            return otherwise
+        return f"measurements so far are in {file}\n  next: advisor report {shlex.quote(str(file))}"
 
     before = present()
     try:
