@@ -151,10 +151,12 @@ def compare(
     before, now = ([p.device.name for p in side.predictions if on_cpu(side)] for side in (base, head))
     alone = tuple(name for name in dict.fromkeys((*before, *now)) if (name in before) != (name in now))
     listed = {row.strategy for each in devices for rows in (each.rows, each.one_sided) for row in rows}
-    absent = [name for name in strategies if name not in listed]  # of none, `by_strategy` has all
-    gaps = one_sided(by_strategy(base.results, absent), by_strategy(head.results, absent), absent)
     rest = around(base, head, devices)
-    return Comparison(devices=devices, unmatched_devices=alone, unjudged=gaps if absent else (), **rest)
+    if absent := [name for name in strategies if name not in listed]:  # of none, `by_strategy` has all
+        rest["unjudged"] = one_sided(
+            by_strategy(base.results, absent), by_strategy(head.results, absent), absent
+        )
+    return Comparison(devices=devices, unmatched_devices=alone, **rest)
 
 
 def around(base: Profile, head: Profile, devices: Sequence[ComparedDevice]) -> dict[str, Any]:
