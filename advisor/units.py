@@ -17,7 +17,7 @@ def digits(value: float, significant: int = 3) -> str:
     """`value` with so many significant digits and no exponent: 0.0123, 1.23, 123, 12300."""
     if value == 0:
         return "0"
-    rounded = float(f"{value:.{significant - 1}e}")
+    rounded = _rounded(value, significant)
     decimals = significant - 1 - math.floor(math.log10(abs(rounded)))
     return f"{rounded:.{max(decimals, 0)}f}"
 
@@ -28,9 +28,13 @@ def seconds(value: float, significant: int = 3) -> str:
         return "0 s"
     if not _SHORTEST <= abs(value) <= _LONGEST:
         return f"{value:.{significant - 1}e} s"
-    rounded = float(f"{value:.{significant - 1}e}")  # 999.5 µs is 1.00 ms
+    rounded = _rounded(value, significant)  # 999.5 µs is 1.00 ms
     scale, unit = next(((s, u) for s, u in _TIME if abs(rounded) >= s), _TIME[-1])
     return f"{digits(rounded / scale, significant)} {unit}"
+
+
+def _rounded(value: float, significant: int) -> float:
+    return float(f"{value:.{significant - 1}e}")
 
 
 def joules(value: float) -> str:

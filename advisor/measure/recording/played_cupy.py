@@ -87,7 +87,7 @@ def _filled(module: Any, mock: MockModule, prefix: str) -> Any:
 
 
 def _names(watch: Watch, prefix: str) -> list[str]:
-    """Those of one of CuPy's modules."""
+    """Names in one of CuPy's modules."""
     paths = [path for path in watch.coverage.names if path.startswith(prefix)]
     return [name for path in paths if "." not in (name := path.removeprefix(prefix))]
 

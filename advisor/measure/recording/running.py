@@ -37,7 +37,7 @@ from advisor.profiles.crossings import PROCESSES
 
 _AROUND = ("subprocess", "multiprocessing.", "concurrent.", calls.__name__)
 _OPERATORS = str(mixins.__file__)
-"""Those of the mock's arrays are NumPy's."""
+"""The file of NumPy's operators, which the mock's arrays use."""
 _PLAIN = (
     *("marshal", "dill._dill", "numba.core.bytecode", "numba.cuda.core.bytecode"),
     *(f"{owner}cloudpickle.cloudpickle" for owner in ("", "joblib.externals.", "numba.", "pyspark.", "ray.")),
