@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -100,6 +101,21 @@ def is_gone(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def children(*parents: int, recursive: bool = False) -> list[psutil.Process]:
+    """Of these processes, those that are still there: one may end while it is looked at."""
+    found: list[psutil.Process] = []
+    for pid in parents:
+        with suppress(psutil.NoSuchProcess):
+            found += psutil.Process(pid).children(recursive)
+    return found
+
+
+def kill_children(parent: int, *, recursive: bool = False) -> None:
+    for child in children(parent, recursive=recursive):
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 120) -> bool:

@@ -34,6 +34,7 @@ from running import (
     eventually,
     having,
     is_gone,
+    kill_children,
     ran,
 )
 
@@ -204,8 +205,8 @@ def begun(
     try:
         yield process
     finally:
-        for child in psutil.Process(process.pid).children() if process.poll() is None else ():
-            child.kill()
+        if process.poll() is None:
+            kill_children(process.pid)
         process.kill()
         process.communicate()
 
@@ -215,7 +216,7 @@ def at_work_on(process: subprocess.Popen[str] | Started, label: str) -> psutil.P
     found: list[psutil.Process] = []
 
     def look() -> bool:
-        with suppress(psutil.Error, ValueError):  # not yet begun, or it ends while it is looked at
+        with suppress(psutil.Error, OSError, ValueError):  # not yet begun, or it ends while it is looked at
             parent = process.running() if isinstance(process, Started) else psutil.Process(process.pid)
             if any(Path(parent.cwd()).rglob(f"{label}/job.json")):
                 # Forked by a server, so its command line is the server's.

@@ -24,7 +24,7 @@ import psutil
 import pytest
 from builders import altered, cpu_profile
 from rendering import Accepted, refusals
-from running import Command, environment, eventually
+from running import Command, children, environment, eventually, kill_children
 
 from tests.faults.case import workload as one
 from tests.forking import server
@@ -57,8 +57,8 @@ def program(*arguments: str | Path, **variables: str) -> Iterator[subprocess.Pop
     try:
         yield process
     finally:
-        for each in (*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)):
-            each.kill()
+        kill_children(process.pid, recursive=True)
+        process.kill()
         process.wait()
 
 
@@ -155,7 +155,7 @@ def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, 
 def test_local_workers_listen_to_this_machine_only() -> None:
     with local(1, None) as cluster:
         assert eventually(lambda: len(cluster.workers()) == 1)
-        ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        ours = [psutil.Process(), *children(os.getpid(), recursive=True)]
         open_ports = [c for p in ours for c in p.net_connections() if c.status == psutil.CONN_LISTEN]
         assert open_ports
         assert {c.laddr.ip for c in open_ports} == {"127.0.0.1"}

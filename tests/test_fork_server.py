@@ -7,9 +7,8 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
-from running import eventually, is_gone
+from running import children, eventually, is_gone
 from test_launcher import job, launched
 
 from advisor.measure.fork_server import ForkServer
@@ -26,8 +25,8 @@ def shared() -> Iterator[ForkServer]:
 
 def workers(server: ForkServer) -> list[int]:
     """Those that its keepers keep."""
-    keepers = psutil.Process(server.pid).children()
-    return [child.pid for keeper in keepers for child in keeper.children(recursive=True)]
+    keepers = [keeper.pid for keeper in children(server.pid)]
+    return [worker.pid for worker in children(*keepers, recursive=True)]
 
 
 def test_the_server_forks_it(shared: ForkServer, tmp_path: Path) -> None:
