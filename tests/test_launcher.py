@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fakes
@@ -55,8 +57,12 @@ def test_on_the_cpu_no_library_of_the_workload_sees_a_gpu(tmp_path: Path) -> Non
     assert isinstance(ended.outcome, TraceRun), ended
 
 
-def test_a_process_that_hangs_is_ended(tmp_path: Path) -> None:
-    ended = launched(tmp_path, ProcessLauncher(3, server=server()), how="hang", at="2")
+def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that starts when it does."""
+    note = tmp_path / "pid"
+    clock = SimpleNamespace(monotonic=lambda: time.time() - note.stat().st_mtime if note.exists() else 0.0)
+    monkeypatch.setattr("advisor.measure.processes.time", clock)
+    ended = launched(tmp_path, ProcessLauncher(3, server=server()), how="hang", at="2", note=str(note))
     reason = "did not finish within 3.00 s; it was in hangs (misbehaving.py:70)"
     assert (ended.how, ended.reason) == ("timeout", reason)
 

@@ -54,7 +54,7 @@ _LOG_TAIL = 4000
 _LONGEST_LOG = 64 << 20
 _LONGEST_HEAD, _FIRST_LINES = 16 << 10, 20
 _LAST_WORDS = 200
-_ANSWER_SECONDS, _ANSWERS, _STACK_BYTES = 0.1, 20, 64 << 10
+_ANSWER_SECONDS, _ANSWERS, _STACK_BYTES = 0.1, 50, 64 << 10
 _LEAST_FREE = 256 << 20
 _LEAST_FREE_SHARE = 0.02
 
@@ -197,17 +197,18 @@ def tell_where_on_request(directory: Path) -> None:
 
 def place_in(file: str, process: Process, directory: Path) -> str:
     """Where in the user's file a process that does not end is, in words; empty where it does not say."""
-    name, answer = Path(file).name, directory / WHERE
+    name = Path(file).name
+    frame = re.compile(rf'File "[^"\n]*{re.escape(name)}", line (\d+) in ([\w<>]{{1,80}}).*\n')
     with suppress(OSError):
         os.kill(process.pid, TELL_WHERE)
     for _ in range(_ANSWERS):
-        if wait(process, _ANSWER_SECONDS) or (answer.is_file() and answer.stat().st_size):
+        ended = wait(process, _ANSWER_SECONDS)
+        with suppress(OSError), (directory / WHERE).open("rb") as written:  # word by word
+            if place := frame.search(written.read(_STACK_BYTES).decode("utf-8", "replace")):
+                return f"; it was in {place[2]} ({name}:{place[1]})"
+        if ended:
             break
-    stack = ""
-    with suppress(OSError), answer.open("rb") as written:
-        stack = written.read(_STACK_BYTES).decode("utf-8", "replace")
-    place = re.search(rf'File "[^"\n]*{re.escape(name)}", line (\d+) in ([\w<>]{{1,80}})', stack)
-    return f"; it was in {place[2]} ({name}:{place[1]})" if place else ""
+    return ""
 
 
 def log_tail(path: Path) -> str:
