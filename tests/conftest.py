@@ -10,19 +10,27 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from rendering import Accepted
     from running import Command
 
-settings.register_profile("same-every-time", derandomize=True, deadline=None, max_examples=50)
-settings.register_profile("fuzz", print_blob=True, deadline=None)
+SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine is no failure
+settings.register_profile("same-every-time", derandomize=True, max_examples=50, **SLOW)
+settings.register_profile("fuzz", print_blob=True, **SLOW)
 settings.load_profile("same-every-time")
+with suppress(ImportError):  # examples hang on the constants of all modules imported by then, but for this
+    from hypothesis.internal.conjecture import providers as own
+
+    own._get_local_constants = lambda found=own._get_local_constants: (
+        own._local_constants if settings.default.derandomize else found()
+    )
 
 # Tests run in more processes than there are processors; each takes one.
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))

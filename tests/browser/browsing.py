@@ -22,6 +22,8 @@ NEEDS_A_BROWSER = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path"),
     pytest.mark.skipif(not PLAYWRIGHT, reason="playwright is not installed: pip install -e '.[dev]'"),
 ]
+MILLISECONDS = 300_000
+"""Until a browser or a page is given up: a busy machine takes longer than Playwright's 30 s."""
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">" * 40
 
 # What is scrolled, folded or hidden has a place of its own.
@@ -62,7 +64,8 @@ def chromium() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        args = ["--no-sandbox", "--disable-gpu"]
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=args, timeout=MILLISECONDS)
         yield browser
         browser.close()
 
@@ -101,7 +104,9 @@ class Visit:
 @cache
 def window(browser: Browser, options: tuple[tuple[str, Any], ...]) -> Page:
     """Serves all visits with these options: a process for each page takes four times as long as the page."""
-    return browser.new_context(offline=True, **dict(options)).new_page()
+    context = browser.new_context(offline=True, **dict(options))
+    context.set_default_timeout(MILLISECONDS)
+    return context.new_page()
 
 
 @contextmanager

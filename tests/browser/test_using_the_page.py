@@ -85,10 +85,13 @@ def test_snippet_is_copied_as_it_is(browser: Browser, tmp_path: Path) -> None:
         browser, shown(run, "html"), tmp_path, permissions=("clipboard-read", "clipboard-write")
     ) as seen:
         seen.ask(OPEN)
+        seen.ask("window.setTimeout = (later) => { window.later = later; }")
         seen.page.get_by_role("button", name="Copy code").click()
         seen.page.get_by_role("button", name="Copied").wait_for()
         assert seen.ask("navigator.clipboard.readText()") == SNIPPET
         assert seen.page.get_by_role("status").inner_text() == "Copied"
+        seen.ask("later()")
+        assert seen.page.get_by_role("button", name="Copy code").count() == 1
 
 
 def test_theme_follows_the_system_until_it_is_switched(browser: Browser, tmp_path: Path) -> None:
