@@ -155,6 +155,14 @@ def pages_of_this_process_uncounted() -> Iterator[None]:
 
 
 @pytest.fixture
+def all_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process results of all first frames are compared, however long they take: it may be busy."""
+    from advisor.measure import tasks
+
+    monkeypatch.setattr(tasks, "comparing_seconds", lambda job: 600.0)
+
+
+@pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     """`advisor ...` in this process and an empty folder."""
     from running import Command

@@ -22,15 +22,16 @@ from builders import (
     vector_add_workload,
 )
 from every import every
-from fakes import EVERY_HASTE, Haste, RecordingBackend, bench
+from fakes import EVERY_HASTE, FakeClock, Haste, RecordingBackend, bench
 from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from mixing import SHAPES, Log, made
 from rendering import Accepted, refusals
 from running import REPOSITORY, Command, FakeLauncher, FakeSession, asked, sample
+from test_search import clocked
 
-from advisor import configuration, pipeline
+from advisor import configuration
 from advisor.devices.catalogue import load as load_device
 from advisor.measure.launcher import Ended
 from advisor.measure.progress import Silent
@@ -94,12 +95,13 @@ def test_any_mix_gives_the_results_of_a_uniform_strategy(
 
 
 def measured_run(directory: Path, seconds: Mapping[str, float], **options: object) -> Profile:
+    clock = FakeClock()
     launcher = FakeLauncher(
         lambda job: Ended(sample(seconds[job.strategy]), "finished"),
-        session=lambda job: FakeSession(job, seconds),
+        session=lambda job: FakeSession(job, seconds, wait=clock.advance),
     )
     settings = asked("w.py", backend="cuda", rounds=3, max_seconds=10.0, **options)
-    found = pipeline.profile(settings, Silent(), keep_in=directory, launcher=launcher)
+    found = clocked(clock, settings, launcher, directory, Silent())
     assert {name for job in launcher.jobs for name in job.mixes} >= {"hybrid-1"}
     return found
 

@@ -16,7 +16,7 @@ from running import REPOSITORY, FakeLauncher, FakeSession, asked, measured_run, 
 
 from advisor import pipeline
 from advisor.measure import measurement
-from advisor.measure.jobs import FinalJob, FinalRound, Job
+from advisor.measure.jobs import FinalJob, FinalRound, Job, Settings
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Measurement
 from advisor.measure.progress import Silent
@@ -149,6 +149,15 @@ class Counting(Silent):
         self.done += 1
 
 
+def clocked(
+    clock: FakeClock, settings: Settings, launcher: FakeLauncher, directory: Path, progress: Silent
+) -> Profile:
+    """A run whose time is that of this clock."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "Measurement", partial(Measurement, clock=clock))
+        return pipeline.profile(replace(settings, began=0.0), progress, keep_in=directory, launcher=launcher)
+
+
 def profiled(directory: Path, costs: Costs, **options: object) -> Profile:
     clock, progress = FakeClock(), Counting()
     launcher = FakeLauncher(
@@ -156,10 +165,7 @@ def profiled(directory: Path, costs: Costs, **options: object) -> Profile:
         session=lambda made: session(made, costs, clock),
     )
     settings = asked("w.py", backend="cuda", **{"rounds": 2, "max_seconds": 40.0, **options})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "Measurement", partial(Measurement, clock=clock))
-        began = replace(settings, began=0.0)
-        found = pipeline.profile(began, progress, keep_in=directory, launcher=launcher)
+    found = clocked(clock, settings, launcher, directory, progress)
     assert progress.done == progress.total - (not found.blocks), "without a final one fewer"
     return found
 

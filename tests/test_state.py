@@ -18,6 +18,7 @@ from advisor.measure.jobs import Problem, ReferenceRun, Sample
 from advisor.measure.kept_results import MOST_FRAMES, KeptResults
 from advisor.profiles.schema import WRONG_RESULTS, Measured, Skipped
 
+pytestmark = pytest.mark.usefixtures("all_frames")
 STATE = FILES / "state.py"
 
 
