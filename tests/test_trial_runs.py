@@ -85,7 +85,7 @@ def test_what_pays_is_measured_patched_and_measured_again(
     monkeypatch.setenv("PYTHONPATH", str(PACKAGES))
     monkeypatch.setenv("TRIAL_POOL_SECONDS", "0.0024")
     script = ScriptRun.model_validate_json(json.dumps(RECORD))
-    settings = asked("camera.py", backend="cuda", timeout=60.0)
+    settings = asked("camera.py", backend="cuda", timeout=600.0)
     concluded = script.model_copy(update={"advice": (told("hidden-host-copy", 0, 1e-3),)})
     found = try_script(settings, script, concluded, Progress(), tmp_path)
     assert file.read_text(encoding="utf-8") == CAMERA, "a file of the user's was changed"
@@ -115,7 +115,7 @@ DIES = "import os\nfor i in range(9): pass\nos._exit(3)\n"
 @every(
     ("text", "timeout", "left", "message"),
     [
-        (DIES, 60.0, None, "ended without results: exit code 3"),
+        (DIES, 600.0, None, "ended without results: exit code 3"),
         (SLEEPS, 0.5, None, "took longer than 0 s"),
         (SLEEPS, 60.0, 0.5, ""),
     ],

@@ -28,7 +28,7 @@ from advisor.measure.recording.calls import is_on_gpu
 from advisor.measure.recording.host_memory import is_tensor
 from advisor.measure.recording.worker import play
 from advisor.profiles.base import Record
-from advisor.profiles.files import scratch
+from advisor.profiles.files import scratch, write_atomically
 from advisor.profiles.schema import AccessMode
 from advisor.workloads.definition import RESERVED
 from advisor.workloads.starters import function_name, template
@@ -201,7 +201,7 @@ def main(arguments: list[str]) -> None:
     def leave(call: Observed) -> NoReturn:
         sys.setprofile(None)
         _save(inputs, {} if call.problem else begun)
-        (folder / _ANSWER).write_text(call.model_dump_json(), encoding="utf-8")
+        write_atomically(folder / _ANSWER, call.model_dump_json())
         raise _Seen
 
     if not gpu_count():

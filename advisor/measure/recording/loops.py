@@ -146,9 +146,10 @@ class Loop:
         self.open = False
 
     def settle(self) -> None:
-        """At the end of the script."""
+        """At the end of the script; a thread that goes on turns it uncounted, while its figures are read."""
         if self.fast is not None:
             self.slow_down()
+        self._table[self._index : self._index + 4] = [lambda iterable=None: iterable] * 4
         self._forget_idle()
 
     def _keep(self, seconds: float) -> None:
@@ -163,9 +164,8 @@ class Loop:
         fast = now - self.since < self.quiet * FAST_SECONDS
         self.quiet, self.since = 0, now
         if fast:
-            self.fast = count()
-            self._table[self._index] = self.fast.__next__
-            self._table[self._index + 1 : self._index + 3] = lambda iterable=None: iterable, lambda: None
+            self.fast, skip = count(), lambda iterable=None: iterable
+            self._table[self._index : self._index + 3] = self.fast.__next__, skip, skip
             self.begun, self.open = None, True
 
     def slow_down(self) -> None:

@@ -259,8 +259,8 @@ def _stop_late(done: threading.Event, seconds: float) -> None:
     wait = seconds
     while not done.wait(wait):
         wait = 0.05
-        for thread in threading.enumerate():
-            if type(thread).__name__ == "BlockThread" and thread.ident:
+        for thread in [*threading._active.values()]:  # type: ignore[attr-defined]  # none that is starting
+            if type(thread).__name__ == "BlockThread" and thread.is_alive():
                 ending = ctypes.py_object(SystemExit)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ending)
 
