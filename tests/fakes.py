@@ -602,10 +602,10 @@ def final_process(
     backend: Any, base: Job, contestants: Mapping[str, str], clock: Any = time.perf_counter, **fields: Any
 ) -> Final:
     """A process of the final, its blocks in this one; on the CPU's memory, taken for a GPU's."""
-    meter = {"meter": fields.pop("meter")} if "meter" in fields else {}
+    power = {name: fields.pop(name) for name in ("meter", "sleep") if name in fields}
     given = {"process": 0, "frames": 5, "block_seconds": 0.05, "compare": 0, "directory": "", **fields}
     asked = FinalJob(base=base, contestants=contestants, **given)
-    return Final(asked, backend, lambda of: prepare(Path(of.file), None, of.assignments), clock, **meter)
+    return Final(asked, backend, lambda of: prepare(Path(of.file), None, of.assignments), clock, **power)
 
 
 def attempted(

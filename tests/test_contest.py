@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from advisor.measure.jobs import FinalJob, Job, Settings
 from advisor.measure.launcher import Ended
 from advisor.measure.measurement import Run
 from advisor.measure.progress import Silent
-from advisor.measure.sampling import Clock
 from advisor.profiles.schema import Measured, Skipped
 from advisor.verdicts.measured import decided
 
@@ -116,10 +115,12 @@ def test_who_breaks_in_company_alone_is_measured_alone_and_can_be_chosen(how: st
 
 
 def ran(
-    launcher: FakeLauncher, directory: Path, clock: Clock = time.monotonic, max_seconds: float = 11.0
+    launcher: FakeLauncher, directory: Path, clock: FakeClock | None = None, max_seconds: float = 11.0
 ) -> tuple[Run, dict[str, str]]:
     """The run, and what the samples of each measured row are."""
-    run = measured_run(settings(max_seconds=max_seconds), launcher, Silent(), directory, clock=clock)
+    run = measured_run(
+        settings(max_seconds=max_seconds), launcher, Silent(), directory, clock=clock or FakeClock()
+    )
     return run, {row.strategy: row.samples for row in run.rows if isinstance(row, Measured)}
 
 
@@ -128,10 +129,10 @@ def screened(job: Job) -> Ended:
 
 
 def test_screening_then_the_final(tmp_path: Path) -> None:
-    launcher = FakeLauncher(
-        screened, device=cuda_device(managed_memory=1), session=lambda made: FakeSession(made, SECONDS)
-    )
-    result, samples = ran(launcher, tmp_path)
+    clock = FakeClock()
+    session = partial(FakeSession, seconds=SECONDS, wait=clock.advance)
+    launcher = FakeLauncher(screened, device=cuda_device(managed_memory=1), session=session)
+    result, samples = ran(launcher, tmp_path, clock)
     assert sorted(launcher.measured) == sorted(("1", name) for name in SECONDS), "one process each"
     assert samples == {**dict.fromkeys(SECONDS, "blocks"), "managed": "frames"}
     assert [row.strategy for row in result.rows] == list(SECONDS), "in the order of the table"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from advisor.devices.host import Machine, Tree
 from advisor.errors import UsageError
 from advisor.measure.contest import NO_TIME, Contest
 from advisor.measure.final_worker import Final
-from advisor.measure.jobs import FinalRound
+from advisor.measure.jobs import FinalRound, Job
 from advisor.measure.progress import Silent
 from advisor.measure.sampling import WINDOW_SECONDS, window
 from advisor.profiles.conclusions import Preferences
@@ -123,9 +122,10 @@ class Ticking:
     watts: float
     tick: float = 0.1
     source: str = "a fake"
+    asking: float = 0.0005
 
     def joules(self) -> float:
-        self.clock.advance(0.0005)
+        self.clock.advance(self.asking)
         return self.watts * self.tick * int(self.clock.now / self.tick) if self.tick else 42.0
 
 
@@ -166,23 +166,23 @@ def test_every_contestant_has_a_window_while_there_is_time() -> None:
     assert windows(3.0).windows.blocks == []
 
 
-@contextmanager
-def metered(place: str | None) -> Iterator[Meter]:
-    """200 W, and of the GPU of address 1 50 W, in ticks of 10 ms of the true clock."""
-    assert place in (None, "1")
-    clock = FakeClock()
+def metered_final(backend: RecordingBackend, base: Job, strategy: str, **given: float) -> Final:
+    """A process of the final that takes windows of energy: 200 W, and of the GPU of address 1 50 W, in ticks
+    of 10 ms of a clock that each look moves by 0.3 ms."""
+    clock = FakeClock(step=0.0003)
 
-    class Real(Ticking):
-        def joules(self) -> float:
-            return self.watts * self.tick * int(time.perf_counter() / self.tick)
+    @contextmanager
+    def metered(place: str | None) -> Iterator[Meter]:
+        assert place in (None, "1")
+        yield Ticking(clock, 50.0 if place else 200.0, tick=0.01, asking=0.0)
 
-    yield Real(clock, 50.0 if place else 200.0, tick=0.01)
+    given = {"energy_seconds": 0.1, "process": 2, **given}
+    return final_process(backend, base, {"a": strategy}, clock, meter=metered, sleep=clock.advance, **given)
 
 
 def final_of(workload: str, strategy: str, backend: RecordingBackend) -> Final:
-    """A process of the final that takes windows of energy."""
     base = job(file=str(REPOSITORY / "workloads" / f"{workload}.py"), assignments={"n": "4096"})
-    return final_process(backend, base, {"a": strategy}, process=2, energy_seconds=0.1, meter=metered)
+    return metered_final(backend, base, strategy)
 
 
 @pytest.mark.parametrize("overlapping", [False, True])
@@ -196,7 +196,7 @@ def test_a_process_of_the_final_takes_windows_as_blocks(overlapping: bool) -> No
         assert (block.process, block.frame_seconds, block.cpu_seconds) == (2, (), None)
         assert block.seconds >= 0.1
         assert block.frames > 1
-        assert block.energy.joules / block.seconds == pytest.approx(200, rel=0.3)
+        assert block.energy.joules / block.seconds == pytest.approx(200, rel=0.05)
         assert block.energy.idle_watts == pytest.approx(200, rel=0.05)
         assert bool(block.frame_latencies) == overlapping
 
@@ -205,8 +205,7 @@ def test_frames_up_to_the_ticks_have_indices_of_their_own(tmp_path: Path) -> Non
     log = "with open(log, 'a') as file: file.write(f'{frame} ')"
     (tmp_path / "w.py").write_text(workload(parameters=", log: str = ''", produce=log))
     base = job(file=str(tmp_path / "w.py"), assignments={"log": str(tmp_path / "log")})
-    given = {"energy_seconds": 0.1, "block_seconds": 1e-9, "meter": metered}
-    final = final_process(RecordingBackend(), base, {"a": "pinned"}, **given)
+    final = metered_final(RecordingBackend(), base, "pinned", block_seconds=1e-9)
     with final.open:
         for number in (0, 1):
             final.block(FinalRound(round=number, order=("a",), warm_frames=2), 0)
