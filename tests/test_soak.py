@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,8 @@ def test_what_is_left_is_found(tmp_path: Path) -> None:
 
     def careless(folder: Path) -> None:
         kept.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
-        kept.append(b"x" * MOST_GROWTH)
+        kept.append(mmap.mmap(-1, MOST_GROWTH))  # not where what others freed lies
+        kept[-1].write(b"x" * MOST_GROWTH)
         tempfile.mkdtemp()
         (folder / ".profile.json.part").touch()
 
