@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -167,12 +168,21 @@ def test_each_strategy_is_read_and_its_report_kept_where_asked(tmp_path: Path) -
     assert "--nsys PATH" in trace.reason
 
 
-def test_an_nsys_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
-    path = fake(tmp_path, f"setsid sleep 77 & echo $! >'{tmp_path}/pid'; wait")
+def test_an_nsys_that_hangs_is_ended_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time begins once it has started that."""
+    note, wait = tmp_path / "pid", subprocess.Popen.wait
+
+    def wait_from_then(process: subprocess.Popen[bytes], seconds: float | None = None) -> int:
+        assert seconds != 1.05 or eventually(lambda: note.exists() and note.read_text() != "")
+        return wait(process, seconds)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", wait_from_then)
+    path = fake(tmp_path, f"setsid sleep 600 & echo $! >'{note}'; wait")
     trace = captured(path, capture_job(tmp_path, seconds=0.01), starting_seconds=1.0)
     assert "1 s" in trace.reason
-    child = int((tmp_path / "pid").read_text())
-    assert eventually(lambda: is_gone(child))
+    assert eventually(lambda: is_gone(int(note.read_text())))
 
 
 NOT_TRIED = "not tried, since nsys failed before"
