@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -68,7 +68,7 @@ def scheduler() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "scheduler.json")
         with program("-m", "distributed.cli.dask_scheduler", *listens, "--scheduler-file", file) as process:
-            assert eventually(lambda: file.is_file() and bool(file.read_text()))
+            assert eventually(lambda: file.is_file() and file.read_text().endswith("\n}"))
             with connected(None, file, None):
                 yield json.loads(file.read_text())["address"], process
 
@@ -155,9 +155,10 @@ def test_a_lost_scheduler_keeps_what_is_done_and_resume_goes_on(workload: Path, 
 def test_local_workers_listen_to_this_machine_only() -> None:
     with local(1, None) as cluster:
         assert eventually(lambda: len(cluster.workers()) == 1)
-        ours = [psutil.Process(), *children(os.getpid(), recursive=True)]
-        open_ports = [c for p in ours for c in p.net_connections() if c.status == psutil.CONN_LISTEN]
-        assert open_ports
+        open_ports = []
+        for process in (psutil.Process(), *children(os.getpid(), recursive=True)):
+            with suppress(psutil.Error):  # of what an earlier test left, which may end just now
+                open_ports += [c for c in process.net_connections() if c.status == psutil.CONN_LISTEN]
         assert {c.laddr.ip for c in open_ports} == {"127.0.0.1"}
 
 
@@ -254,7 +255,7 @@ def test_two_commands_lock_a_device_wait_for_each_other_and_scale_an_adaptive_cl
         first, second = DaskCluster(mine), DaskCluster(other)
         assert first.workers() == set()
         probe = first.start("", "inspect")
-        assert eventually(lambda: len(first.workers()) == 1)
+        assert eventually(lambda: len(first.workers()) == 1 or bool(first.replies(0))), "it goes again"
         first.cancel(probe)
         assert first.lock("GPU-1")
         assert not second.lock("GPU-1")
