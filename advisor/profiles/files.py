@@ -175,9 +175,9 @@ def remove_abandoned() -> None:
             descriptor = _locked(folder, 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if descriptor is None:
                 continue
-            if os.read(descriptor, 1000) == _identity(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-            os.close(descriptor)
+            with os.fdopen(descriptor, "rb") as lock:  # closed, also where the folder goes just now
+                if lock.read(1000) == _identity(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _identity(folder: Path) -> bytes:
