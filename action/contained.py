@@ -62,9 +62,14 @@ def main(command: list[str]) -> int:
     kept = [Kept(path) for path in named.values() if path.is_file() and not path.is_symlink()]
     ctypes.CDLL(None, use_errno=True).prctl(_SUBREAPER, 1, 0, 0, 0)
     variables = {name: value for name, value in os.environ.items() if name not in named}
+    early: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: early.append(number))
     process = subprocess.Popen(command, env=variables)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: _pass_on(process, number))
+    for number in early:
+        _pass_on(process, number)
     try:
         code = _wait(process)
     finally:
