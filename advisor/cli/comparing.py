@@ -219,19 +219,15 @@ def _run(request: _Comparison) -> _Result:
 def _telling_of_ctrl_c() -> Iterator[None]:
     """Says that nothing was compared. After the first Ctrl-C only the page is made and the rest cleaned up,
     which a second one must not interrupt."""
-    before = signal.getsignal(signal.SIGINT)
 
     def interrupt_once(*_: object) -> NoReturn:
         signal.signal(signal.SIGINT, lambda *_: None)
         raise KeyboardInterrupt
 
-    try:
-        if before is signal.default_int_handler:
-            signal.signal(signal.SIGINT, interrupt_once)
-        with interruptible(lambda: "nothing was compared"):
-            yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt_once)
+    with interruptible(lambda: "nothing was compared"):
+        yield
 
 
 def _called(path: Path, other: Path) -> str:
