@@ -334,7 +334,8 @@ def test_a_terminal_shows_a_bar_with_the_strategy_at_work_and_no_color_if_unwant
 
 
 def test_a_reader_that_goes_away_is_no_gate(tmp_path: Path) -> None:
-    line = f"set -o pipefail; {shlex.join(started().command)} rules | true"
+    program = shlex.join(started().command)  # it begins once the pipe has no reader
+    line = f"set -o pipefail; mkfifo go; (read -r < go; {program} rules) | (exec <&-; echo > go)"
     said = ran(["bash", "-c", line], tmp_path)
     assert (said.returncode, said.stderr) == (141, "")
 
