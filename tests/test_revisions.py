@@ -16,6 +16,7 @@ from advisor.measure.revisions import Repository, base_of, checkout, dirty, repo
 
 def git(folder: Path, *arguments: str) -> str:
     who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
+    who += ("-c", "maintenance.auto=false", "-c", "gc.auto=0")  # they go on in the background
     ended = subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True)
     return ended.stdout.strip()
 

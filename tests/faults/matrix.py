@@ -176,12 +176,8 @@ def _of_files(case: Case, folder: Path) -> list[str]:
 
 def _left(folder: Path) -> list[str]:
     """Processes that the command left; ended here. Of one that was killed they have a moment to end."""
-    left = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.environ().get("FAULT_CASE") == str(folder):
-                left.append(process)
-    told = []
+    running, told = psutil.process_iter(["environ"]), []
+    left = [each for each in running if (each.info["environ"] or {}).get("FAULT_CASE") == str(folder)]
     for process in psutil.wait_procs(left, timeout=_MOMENT)[1] if left else ():
         with suppress(psutil.Error):
             if process.status() != psutil.STATUS_ZOMBIE:
