@@ -165,15 +165,8 @@ def test_local_workers_listen_to_this_machine_only() -> None:
 WRONG = (
     *("", "--local 1 --scheduler tcp://127.0.0.1:1", "--scheduler tcp://127.0.0.1:1"),
     *("--scheduler tls://127.0.0.1:1", "--scheduler-file damaged.json", "--local 1 --tls-cert x.pem"),
-    *(
-        "--local 0",
-        "--local x",
-        "--wait -1",
-        "--local 1 --out -",
-        "--local 1 --target mine.toml",
-        "--local 1 --send nowhere",
-    ),
-    *("tiny.py --local 1", "tiny.py --local 1 --emit x.toml"),
+    *("--local 0", "--local x", "--wait -1", "--local 1 --out -", "--local 1 --target mine.toml"),
+    *("--local 1 --send nowhere", "tiny.py --local 1", "tiny.py --local 1 --emit x.toml"),
     *("plain.py --local 1", "--local 1 --sweep n=1,2 --set n=3", "--local 1 --sweep n=1,2 --sweep m=1,2"),
 )
 

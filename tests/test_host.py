@@ -84,9 +84,7 @@ MODE = "< POWER_MODEL ID={} NAME={} >\nCPU_ONLINE CORE_1 {}\nGPU MAX_FREQ {}\nEM
     [
         ((1, 5, 7), (1, 5, 7), "B"),  # the one in use
         ((1, -1, -1), (0, -1, -1), "A"),  # more cores
-        *(
-            ((1, -1, none), (1, -1, 7), "A") for none in (0, -1)
-        ),  # fewer caps: there are two ways to write none
+        *(((1, -1, none), (1, -1, 7), "A") for none in (0, -1)),  # fewer caps: none is written in two ways
     ],
 )
 def test_the_strongest_mode_has_the_fewest_caps_and_the_most_cores(

@@ -46,14 +46,8 @@ def test_the_profile_has_what_nsys_saw(profiled: Path, nsys: Nsys) -> None:
     assert (trace["tool"], trace["reason"], trace["missing"]) == (nsys.name, "", [])
     (one,) = trace["strategies"]
     assert (one["strategy"], one["frames"]) == ("pageable", 5)
-    steps = [(step["name"], step["count"]) for step in one["ranges"]]
-    assert steps == [
-        ("host:produce", 5),
-        ("to-device", 10),
-        ("device:add", 5),
-        ("to-host", 5),
-        ("host:consume", 5),
-    ]
+    steps = [f"{step['name']} {step['count']}" for step in one["ranges"]]
+    assert steps == ["host:produce 5", "to-device 10", "device:add 5", "to-host 5", "host:consume 5"]
     assert one["activity"]["copies"] is None, "no GPU, so none was observed"
     labels = [span["label"] for span in one["timeline"]["spans"]]
     assert labels == ["host:produce", "to-device", "to-device", "device:add", "to-host", "host:consume"]

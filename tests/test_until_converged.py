@@ -149,7 +149,7 @@ def test_frames_end_their_loops_written_out_or_step_by_step(listening: bool, end
         assert run.loop.iterations[0].frames == []
 
 
-def test_counts_that_go_by_chance_are_noted_and_not_compared(tmp_path: Path) -> None:
+def test_counts_that_go_by_chance_are_noted_and_not_compared(tmp_path: Path, all_frames: None) -> None:
     by_chance = {
         "assert steps[0] == frame % 3 + 1": "pass",
         "steps[0] > frame % 3": "np.random.default_rng().random() < 0.02",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from functools import partial
@@ -14,7 +13,7 @@ from field import InProcess
 from rendering import Accepted, refusals
 from running import MISBEHAVING, cpu_settings, measured_run
 
-from advisor.measure import tasks, worker
+from advisor.measure import worker
 from advisor.measure.jobs import Settings
 from advisor.measure.launcher import Launcher
 from advisor.measure.measurement import Run
@@ -59,10 +58,8 @@ def r(b: In) -> None:
 
 @pytest.mark.parametrize(("at", "explained"), [(2, "6.19e-07"), (13, "6.24e-06")])
 def test_a_strategy_with_other_results_is_failed_however_fast(
-    at: int, explained: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at: int, explained: str, tmp_path: Path, all_frames: None
 ) -> None:
-    """However slow this machine: as many frames are compared as ever are."""
-    monkeypatch.setattr(tasks, "comparing_seconds", lambda job: math.inf)
     asked = cpu_settings(MISBEHAVING, "how=differ", f"at={at}", "only_shared=true")
     good, bad = ran(asked, tmp_path, HERE).rows
     assert isinstance(good, Measured)
