@@ -68,8 +68,8 @@ def soak(
                 held = process.memory_info().rss
     gc.collect()
     grown = process.memory_info().rss - held
-    children = set(process.children(recursive=True)) - before
-    found += [f"a process is left: {child.name()}" for child in children]
+    left = psutil.wait_procs(set(process.children(recursive=True)) - before, timeout=1)[1]
+    found += [f"a process is left: {child.name()}" for child in left]
     found += [f"a temporary file is left: {path.name}" for path in temporary.iterdir()]
     found += [f"a part of a file is left: {path.name}" for path in folder.glob(".*")]
     if count > WARM and grown > MOST_GROWTH:

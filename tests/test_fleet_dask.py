@@ -201,7 +201,7 @@ def test_several_workloads_get_a_folder_each_on_one_cluster(
     monkeypatch.setattr(remote, "start", partial(remote.start, server=server()))
     second = workload.with_name("second.py")
     second.write_text(SOURCE.replace("def tiny", "def other"))
-    quick = ("--rounds", "1", "--strategy", "pageable", "--target", "h200", "--no-gpu", "--max-seconds", "8")
+    quick = ("--rounds", "1", "--strategy", "pageable", "--target", "h200", "--no-gpu", "--max-seconds", "60")
     out = tmp_path / "out"
     called = ("fleet", workload, second, "--local", "1", "--out", out, *quick)
     assert command(*called).code == 0
