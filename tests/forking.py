@@ -190,6 +190,8 @@ def _become(
 
 def _serve(link: Sequence[int], modules: str) -> NoReturn:
     os.setsid()
+    for first, last in ((3, link[0]), (link[0] + 1, 1 << 16)):
+        os.closerange(first, last)  # as a start does: the command's locks end with it, not with the server
     atexit._clear()  # its workers run what is left to do at the end
     _undo_handlers()
     sys.path[:] = [*sys.path[1:], TESTS, str(ROOT)]
@@ -218,6 +220,7 @@ class _Forked(ForkServer):
         self._link.close()
 
 
+@cache
 def _own_server(libraries: str = "") -> ForkServer:
     """A server forked from this process."""
 
