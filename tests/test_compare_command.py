@@ -202,7 +202,7 @@ def test_figures_that_are_not_those_of_their_blocks_are_made_again(command: Comm
 
 
 def test_a_baseline_has_a_name(command: Command) -> None:
-    small = ("--no-gpu", "--max-seconds", "5", "--set", "n=4096", "--quiet")
+    small = ("--no-gpu", *QUICK, "--set", "n=4096", "--quiet")
     file = str(REPOSITORY / "workloads" / "vector_add.py")
     for wrong in ("--save=../main", "--save=-", "--save=a\tb", "--save=main --out=- --format=md"):
         assert command("profile", file, *wrong.split(" ")).code == UsageError.exit_code

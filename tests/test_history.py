@@ -234,18 +234,19 @@ def test_wrong_input(command: Command, accepted: Accepted) -> None:
 def test_a_profile_knows_the_commit_of_its_workload_and_nobodys_name(tmp_path: Path) -> None:
     file = tmp_path / "w [1].py"
     file.write_text("1\n", encoding="utf-8")
-    assert commit_of(file) is None
+    known = partial(commit_of, file, seconds=300.0)
+    assert known() is None
     git(tmp_path, "init", "-q", "-b", "secret-branch")
-    assert commit_of(file) is None, "not one of its files"
+    assert known() is None, "not one of its files"
     git(tmp_path, "add", ".")
     git(tmp_path, "-c", "user.name=A. Developer", "commit", "-qm", "first")
-    found = commit_of(file)
+    found = known()
     assert (found.revision, found.changed) == (git(tmp_path, "rev-parse", "HEAD"), False)
     assert datetime.fromisoformat(found.committed).timestamp() == int(
         git(tmp_path, "log", "-1", "--format=%ct")
     )
     file.write_text("2\n", encoding="utf-8")
-    assert commit_of(file) == found.model_copy(update={"changed": True})
+    assert known() == found.model_copy(update={"changed": True})
     kept = anonymous(profile(commit=found), include_host=False)
     assert kept.commit == found, "a hash is no secret"
     assert Profile.model_validate_json(kept.to_json()) == kept
