@@ -131,6 +131,7 @@ def test_what_others_took_of_the_cpu_is_in_the_range_of_a_gain() -> None:
     for quiet, busy in ((alike, varied), (idle, one)):
         assert busy[0] < 0.97 * quiet[0]
         assert busy[2] > 1.03 * quiet[2]
+    assert predict(timed(1e-6, 1e-6, 60.0, n=1 << 10), load("orin-nano")).recommendation, "one stood still"
     assert one[0] < other[1] < one[2]
     assert other[0] < one[1] < other[2]
     busy_run = timed(*[0.03] * 3, busy=1.0)

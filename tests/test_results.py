@@ -66,6 +66,7 @@ def test_samples_are_kept_in_order_with_their_process_their_median_and_its_inter
     assert (row.strategy, row.rounds) == ("pinned", rounds)
     assert row.median_seconds == stats.median(rounds)
     assert row.interval_seconds == stats.median_interval(rounds, confidence=0.9)
+    assert combined(sample(frame_seconds=(1e-6,)), sample(frame_seconds=(1.0,))).interval_seconds[0] > 0
 
 
 def with_add(seconds: float, **more: float) -> dict[str, float]:

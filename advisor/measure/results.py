@@ -20,7 +20,7 @@ from advisor.profiles.figures import Block, FrameEnergy, FrameFigures, PageLocki
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, Result, Trace, WorkloadRecord
 from advisor.strategies.registry import BASELINE
 from advisor.texts import listed
-from advisor.verdicts.scores import accounted
+from advisor.verdicts.scores import accounted, held
 
 
 @dataclass
@@ -147,7 +147,7 @@ def combine(
         frame_seconds=tuple(seconds for round_ in rounds for seconds in round_),
         frames_per_round=tuple(len(round_) for round_ in rounds),
         median_seconds=stats.median(rounds),
-        interval_seconds=_interval(rounds, confidence=confidence),
+        interval_seconds=held(*_interval(rounds, confidence=confidence)),
         stage_seconds=stages,
         transfer_seconds=sum(_median(frames, way) for way in ("to-device", "to-host", "to-peer")),
         synchronize_seconds=0.0,

@@ -194,7 +194,7 @@ def _row(
         cpu_busy=cpu_busy,
         host_interval=_interval(outcome, host=True),
         device_path_interval=_interval(outcome, host=False),
-        draws=" ".join(str(max(1, round(1000 * over))) for over in outcome.seconds[1:] / likely),
+        draws=" ".join(str(min(max(1, round(1000 * x)), 9_999_999)) for x in outcome.seconds[1:] / likely),
     )
 
 

@@ -151,9 +151,14 @@ def timings(blocks: Sequence[saved.Block], objective: Objective, confidence: flo
     }
 
 
+def held(low: float, high: float) -> tuple[float, float]:
+    """An interval of seconds as far as a record holds it: that of two very different processes has no end."""
+    return max(low, 1e-12), min(high, 1e15)
+
+
 def timed(row: Measured, timing: Timing, objective: Objective, hosts: Collection[str], gpus: int) -> Measured:
     """The row with these figures; `hosts` are its host stages."""
-    ends = (timing.seconds * math.exp(-timing.margin), timing.seconds * math.exp(timing.margin))
+    ends = held(timing.seconds * math.exp(-timing.margin), timing.seconds * math.exp(timing.margin))
     update: dict[str, Any] = {"median_seconds": timing.seconds, "interval_seconds": ends}
     if timing.latency is not None:
         update["latency_seconds"] = timing.latency

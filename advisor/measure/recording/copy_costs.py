@@ -54,8 +54,7 @@ class PageLock:
             self._driver = self._driver or ctypes.CDLL("libcuda.so.1")
         except OSError:
             return -1
-        register = self._driver.cuMemHostRegister_v2
-        return int(register(ctypes.c_void_p(address), ctypes.c_size_t(size), 0))
+        return int(self._driver.cuMemHostRegister_v2(ctypes.c_void_p(address), ctypes.c_size_t(size), 0))
 
     def unlock(self, address: int) -> None:
         self._driver.cuMemHostUnregister(ctypes.c_void_p(address))

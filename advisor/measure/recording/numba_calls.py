@@ -93,8 +93,7 @@ class NumbaCalls:
         self._cuda.stream.auto_synchronize = _synchronizing
         for name, function in absent.items():
             setattr(self._cuda, name, getattr(self._cuda, name, function))
-        for name in ("managed_array", "mapped_array"):
-            setattr(self._cuda, name, _reached)
+        self._cuda.managed_array = self._cuda.mapped_array = _reached
         self._cuda.mapped_array_like = lambda array, **_: _reached(array.shape, array.dtype)
         self._cuda.as_cuda_array = lambda array, **_: _simulated(arrays, array)
         blocks = import_module("numba.cuda.simulator.kernel").BlockManager

@@ -51,18 +51,16 @@ def modules() -> dict[str, ModuleType]:
         setattr(cupy, name, _filled(Played(f"cupy.{name}"), getattr(mock, name), f"{name}."))
     for name, check in [each for each in vars(cupy.testing).items() if each[0][0] != "_"]:
         setattr(cupy.testing, name, wrapping(functools.partial(_checked, cupy))(check))
-    cupy.random = _random(watch)
-    cupy.cuda = _cuda()
+    cupy.random, cupy.cuda = _random(watch), _cuda()
     cupy.get_default_memory_pool = cupy.get_default_pinned_memory_pool = lambda: played.Pool()
     cupy.ElementwiseKernel = played_numerics.ElementwiseKernel
     cupy.ReductionKernel = played_numerics.ReductionKernel
     cupy.RawKernel, cupy.RawModule = RawKernel, RawModule
     cupy.fuse = lambda *args, **_: args[0] if args and callable(args[0]) else lambda function: function
-    cupy.show_config = lambda *_, **__: print(played.NAME)
     cupy.mgrid, cupy.ogrid = _Grid(np.mgrid, watch), _Grid(np.ogrid, watch)
     cupy.memoize = lambda *_, **__: functools.cache
     cupy.vectorize = lambda function, *_, **__: _drawing(np.vectorize(function), watch)
-    cupy.fft.config = Idle()
+    cupy.fft.config, cupy.show_config = Idle(), lambda *_, **__: print(played.NAME)
     for name in arrays.MAKING:
         setattr(cupy, name, _sharing(getattr(cupy, name), watch))
     cupy.from_dlpack = _sharing(lambda array, *_, **__: array, watch)
@@ -321,10 +319,10 @@ def _cupyx(cupy: Any) -> Any:
     cupyx.scatter_add = lambda a, index, value: np.add.at(a.plain, stripped(index), stripped(value))
     cupyx.rsqrt = lambda x: 1 / cupy.sqrt(x)
     cupyx.errstate = cupyx.allow_synchronize = lambda *_, **__: contextlib.nullcontext()
-    cupyx.profiler, cupyx.scipy = Played("cupyx.profiler"), Played("cupyx.scipy")
+    for name in ("profiler", "scipy", "jit"):
+        setattr(cupyx, name, Played(f"cupyx.{name}"))
     cupyx.profiler.profile = cupyx.profiler.time_range = lambda *_, **__: contextlib.nullcontext()
     cupyx.profiler.benchmark = _benchmark
-    cupyx.jit = Played("cupyx.jit")
     cupyx.jit.rawkernel = lambda *_, **__: lambda function: cupy.RawKernel("", function.__name__)
     cupyx.scipy.__path__ = []
     cupyx.scipy.get_array_module = cupy.get_array_module

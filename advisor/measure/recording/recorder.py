@@ -349,8 +349,7 @@ class ScriptRecorder:
         self._unseen[what] += 1
 
     def unseen(self) -> tuple[str, ...]:
-        calls, nbytes = self._elsewhere
-        elsewhere = (_LIBRARY_THREADS.format(calls, nbytes),) if calls else ()
+        elsewhere = (_LIBRARY_THREADS.format(*self._elsewhere),) if self._elsewhere[0] else ()
         texts = (what if times == 1 else f"{what} ({times} times)" for what, times in self._unseen.items())
         return (*texts, *elsewhere)
 
