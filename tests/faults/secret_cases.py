@@ -128,8 +128,9 @@ def echoes() -> Iterator[Case]:
     script = {"s.py": "import io, sys, cupy\nsys.stderr = io.StringIO()\nraise ValueError(sys.argv)\n"}
     arguments = ("profile", "s.py", "--no-gpu", "--", "--token", _VALUE)
     yield Case("script: its own arguments", arguments, 3, script, never=(_VALUE,))
-    slow = {"w.py": workload(parameters=', token: str = ""', produce="time.sleep(0.2); print(token)")}
-    stop = f"{{advisor}} profile w.py --no-gpu --set token={_VALUE} & p=$!; sleep 3; kill -TERM $p; wait $p"
+    slow = {"w.py": workload(parameters=', token: str = ""', produce="time.sleep(0.01); print(token)")}
+    stop = "until [ -s advisor-report/profile.partial.json ]; do sleep 0.1; done; kill -TERM $p; wait $p"
+    stop = f"{{advisor}} profile w.py --no-gpu --target h200 --set token={_VALUE} & p=$!; {stop}"
     yield Case("partial results", (), 130, slow, never=(_VALUE,), shell=stop)
     telling = {"p.json": saved(lambda p: p["notes"].append(f"('token', '{_VALUE}')"))}
     for command in (
