@@ -133,7 +133,7 @@ def uninterrupted() -> Iterator[None]:
             signal.signal(number, lambda number, _: pending.append(number))
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in reversed(before.items()):  # Ctrl-C last, which would leave the others
             signal.signal(number, handler)
     if pending:
         signal.raise_signal(pending[0])
