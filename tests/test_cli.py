@@ -305,15 +305,9 @@ def in_a_terminal(directory: Path, *arguments: str, **variables: str) -> str:
         os.chdir(directory)
         given = {"TERM": "xterm", "COLUMNS": "80", "LINES": "24", **variables}
         os.execvpe(sys.executable, [sys.executable, "-m", "advisor", *arguments], environment(**given))
-    seen, end = b"", time.monotonic() + 300
-    while time.monotonic() < end:
-        if select.select([terminal], [], [], 0.2)[0]:
-            try:
-                part = os.read(terminal, 65536)
-            except OSError:
-                break
-            if not part:
-                break
+    seen = b""
+    with suppress(OSError):  # at its end
+        while select.select([terminal], [], [], 300)[0] and (part := os.read(terminal, 65536)):
             seen += part
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
