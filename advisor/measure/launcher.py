@@ -88,7 +88,7 @@ class ProcessLauncher:
 
         try:
             why = watch(process, directory, limit, exhausted)
-            file = job.file if isinstance(job, jobs.Job) else ""
+            file = job.file if isinstance(job, jobs.Job) and not (directory / jobs.OUTCOME).exists() else ""
             at = place_in(file, process, directory) if file and why == OVERDUE else ""
         finally:
             end(process, directory)
