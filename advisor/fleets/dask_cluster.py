@@ -219,7 +219,7 @@ def local(workers: int, security: Security | None) -> Iterator[DaskCluster]:
 
 @contextmanager
 def _opened(make: Callable[[], Client]) -> Iterator[Client]:
-    for name in logging.root.manager.loggerDict:
+    for name in [*logging.root.manager.loggerDict]:  # threads add to it
         if name.partition(".")[0] == "distributed":
             logging.getLogger(name).setLevel(logging.CRITICAL)
     with _quiet():
