@@ -39,7 +39,8 @@ BYTECODE = "PYTHONPYCACHEPREFIX"
 OWN_BYTECODE = BYTECODE not in os.environ
 if OWN_BYTECODE:
     os.environ[BYTECODE] = tempfile.mkdtemp(prefix="advisor-tests-")
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+for unwanted in ("PYTHONDONTWRITEBYTECODE", "COLUMNS"):
+    os.environ.pop(unwanted, None)
 # Except what pytest itself imports, which is compiled once for all runs: most of the time of collecting.
 sys.dont_write_bytecode = False
 if Path(sys.pycache_prefix or "").name.startswith("advisor-tests-"):

@@ -322,7 +322,7 @@ class Command:
 
     def __call__(self, *arguments: str | Path) -> Said:
         self._monkeypatch.setattr(sys, "argv", ["advisor", *map(str, arguments)])
-        before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+        before = [(n, signal.getsignal(n)) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
         try:
             around = replace(self.around, launching=self.around.launching or launching)
             with pytest.raises(SystemExit) as ended:
