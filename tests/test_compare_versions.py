@@ -60,7 +60,7 @@ def run(command: Command, *arguments: str | Path) -> Said:
 
 def test_a_slower_helper_is_found_between_two_folders(command: Command, tmp_path: Path) -> None:
     """Which is all that differs: each version has its own, in one process."""
-    said = run(command, version(tmp_path / "a", 100), version(tmp_path / "b", 200), "--fail-if", "slower=5%")
+    said = run(command, version(tmp_path / "a", 100), version(tmp_path / "b", 400), "--fail-if", "slower=5%")
     assert said.code == 1, said
     first = said.out.splitlines()[0]
     assert first.startswith("slower by ")
