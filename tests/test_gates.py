@@ -5,17 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from builders import (
-    cpu_profile,
-    cuda_device,
-    failed,
-    footprint,
-    measured,
-    predicted,
-    prediction,
-    profile,
-    skipped,
-)
+import builders
+from builders import cpu_profile, failed, footprint, measured, predicted, prediction, profile, skipped
 from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,7 +45,7 @@ def test_what_is_no_gate_is_refused_with_what_is(accepted: Accepted) -> None:
     calls["results-differ of profiles"] = partial(require_of_profiles, parse_gates(["results-differ"]))
     for name, head in (
         ("the same run", profile()),
-        ("another device", later(device=cuda_device("coherent"))),
+        ("another device", later(device=builders.cuda_device("coherent"))),
     ):
         found = compare(profile(), head)
         sides = (found.base, found.head, found.conditions)

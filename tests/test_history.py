@@ -14,17 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import builders
 import pytest
-from builders import (
-    cpu_profile,
-    gpu_state,
-    measured,
-    predicted,
-    prediction,
-    profile,
-    recommendation,
-    script_profile,
-)
+from builders import cpu_profile, measured, predicted, prediction, profile, recommendation, script_profile
 from every import every
 from rendering import Accepted, markup, refusals
 from running import Command
@@ -177,7 +169,7 @@ def test_of_a_long_history_the_newest_are_drawn_and_its_table_keeps_the_changes(
 
 @pytest.mark.parametrize("form", ["html", "md", "txt"])
 def test_the_history_looks_as_accepted(form: str, accepted: Accepted) -> None:
-    drivers = [(gpu_state("under-load", driver=driver),) for driver in ("570.1", "580.2")]
+    drivers = [(builders.gpu_state("under-load", driver=driver),) for driver in ("570.1", "580.2")]
     around = [profile().environment.model_copy(update={"gpu_readings": states}) for states in drivers]
     old, new = (series(12, {7: {"pinned": 1.25}}, environment=each) for each in around)
     accepted(markup(shown(history(old[:7] + new[7:]), form)), f"history.{form}")

@@ -22,21 +22,14 @@ from advisor.devices.environment import command_line
 from advisor.errors import FileProblem
 from advisor.nsys.capturing import read_report
 from advisor.nsys.exports import FileTrace
+from advisor.profiles import secrets
 from advisor.profiles.base import Record, TextKind
 from advisor.profiles.files import read_toml
 from advisor.profiles.fleets import FleetRecord, Row
 from advisor.profiles.reading import load, parse, require_readable
 from advisor.profiles.redaction import Redactor, without_environment, without_names
 from advisor.profiles.schema import Profile
-from advisor.profiles.secrets import (
-    MASK,
-    is_secret,
-    mask,
-    masked,
-    masked_and_bounded,
-    of_process,
-    secret_values,
-)
+from advisor.profiles.secrets import MASK, is_secret, mask, masked, masked_and_bounded, secret_values
 from tests.faults.secret_cases import FORMS
 
 PARTS = (
@@ -141,7 +134,7 @@ def test_elements_are_masked_if_they_end_in_the_same_word(rest: str) -> None:
 
 
 def test_secrets_of_options_and_variables_and_their_parts_are_masked() -> None:
-    values = of_process(
+    values = secrets.of_process(
         ["profile", "--set", "password=hunter2", "--rounds", "3"],
         {
             "AWS_SECRET_ACCESS_KEY": "x1y2" * 10,

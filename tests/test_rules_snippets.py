@@ -14,22 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+import snippet_fakes
 from builders import altered, cuda_device, vector_add_workload
 from every import every
 from fake_cupy import FakeCudaBindings
 from rendering import Accepted
 from running import REPOSITORY
-from snippet_fakes import (
-    WRITE_COMBINED,
-    Gpus,
-    Launch,
-    Memory,
-    computed,
-    fake_cupy,
-    fake_numba,
-    fake_torch,
-    launching,
-)
+from snippet_fakes import WRITE_COMBINED, Gpus, Launch, Memory, computed, launching
 
 from advisor.profiles.schema import BufferRecord, Device, StageRecord, WorkloadRecord
 from advisor.rules.snippets.libraries import CUPY, NUMBA, TORCH, Library
@@ -60,12 +51,12 @@ JETSON = cuda_device("tegra-io-coherent", concurrent_managed_access=0)
 
 def libraries(monkeypatch: pytest.MonkeyPatch, cuda: Literal[12, 13] = 13) -> Any:
     """CuPy's stand-in, whose `bindings` are those of CUDA; it and the others are imported in their place."""
-    module = fake_cupy(Gpus())
+    module = snippet_fakes.fake_cupy(Gpus())
     runtime = module.bindings = FakeCudaBindings(cuda)
     for name, each in (
         ("cupy", module),
-        ("torch", fake_torch(module.gpus)),
-        ("numba", fake_numba(module.gpus)),
+        ("torch", snippet_fakes.fake_torch(module.gpus)),
+        ("numba", snippet_fakes.fake_numba(module.gpus)),
         ("cuda", SimpleNamespace(bindings=SimpleNamespace(runtime=runtime))),
         ("cuda.bindings", SimpleNamespace(runtime=runtime)),
     ):
