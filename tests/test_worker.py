@@ -118,7 +118,7 @@ RAISING = {
 
 
 def test_what_fails_before_the_strategies_is_told_as_the_users(
-    tmp_path: Path, accepted: Accepted, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, accepted: Accepted, monkeypatch: pytest.MonkeyPatch, all_frames: None
 ) -> None:
     """Also where no frame of the workload's own file is in the traceback, since the stage lives elsewhere."""
     monkeypatch.setitem(sys.modules, "cupy", None)
