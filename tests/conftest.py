@@ -25,12 +25,11 @@ SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a 
 settings.register_profile("same-every-time", derandomize=True, max_examples=50, **SLOW)
 settings.register_profile("fuzz", print_blob=True, **SLOW)
 settings.load_profile("same-every-time")
-with suppress(ImportError):  # examples hang on the constants of all modules imported by then, but for this
+with suppress(ImportError, AttributeError):  # else examples hang on which modules are imported by then
     from hypothesis.internal.conjecture import providers as own
 
-    own._get_local_constants = lambda found=own._get_local_constants: (
-        own._local_constants if settings.default.derandomize else found()
-    )
+    none, found = own._local_constants, own._get_local_constants
+    own._get_local_constants = lambda: none if settings.default.derandomize else found()
 
 # Tests run in more processes than there are processors; each takes one.
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
