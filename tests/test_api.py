@@ -218,9 +218,7 @@ def test_a_script_is_profiled_by_line(tmp_path: Path) -> None:
 def test_a_cell_runs_as_a_script_beside_the_notebook_s_modules(here: Path) -> None:
     (here / "own.py").write_text("import cupy, sys\nFRAMES = int(sys.argv[1])\n", encoding="utf-8")
     magics: dict[str, Any] = {}
-    shell = SimpleNamespace(
-        register_magic_function=lambda function, kind, name: magics.update({name: function})
-    )
+    shell = SimpleNamespace(register_magic_function=lambda made, _, name: magics.update({name: made}))
     advisor.load_ipython_extension(shell)
     before = dict(os.environ)
     cell = "import own\nfor n in range(own.FRAMES):\n    own.cupy.asarray([1.0, 2.0]).get()\n"

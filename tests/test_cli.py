@@ -269,9 +269,8 @@ def test_ctrl_c_while_concluding_says_where_the_figures_are(
     assert (said.code, said.out) == (130, "")
     assert "advisor report advisor-report/profile.partial.json" in said.err.splitlines()[-1]
     assert len(package.load(Path("advisor-report/profile.partial.json")).measured()) == 2
-    assert (
-        "nothing was measured" in command("profile", FILES / "counter.py", "--strategy", "pinned", *QUICK).err
-    )
+    said = command("profile", FILES / "counter.py", "--strategy", "pinned", *QUICK)
+    assert "nothing was measured" in said.err
 
 
 def test_ctrl_c_while_an_error_is_told_ends_the_command(

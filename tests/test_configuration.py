@@ -234,9 +234,8 @@ def test_every_key_of_a_file_is_an_option_of_the_command(command: Command, tmp_p
 
 
 def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Path) -> None:
-    write(
-        tmp_path / "advisor.toml", 'rounds = 7\nstrategy = ["pinned"]\nmax-seconds = 3\nobjective = "time"\n'
-    )
+    text = 'rounds = 7\nstrategy = ["pinned"]\nmax-seconds = 3\nobjective = "time"\n'
+    write(tmp_path / "advisor.toml", text)
     said = command_line(workload="train.py", arguments=["--epochs", "1"], frame="31")
     sources = places(said, tmp_path, script=True)
     found = configuration.merged(sources)

@@ -252,9 +252,8 @@ def test_versions_share_processes(tmp_path: Path) -> None:
     assert final.judged().settled
     final.jobs = {name: each.model_copy(update={"backend": "cpu"}) for name, each in final.jobs.items()}
     base, head = (final.row(version, "pinned", final.judged()) for version in (BASE, HEAD))
-    assert base.stage_seconds["a"] == pytest.approx(base.median_seconds, rel=0.01), (
-        "by the clock of the steps"
-    )
+    # By the clock of the steps.
+    assert base.stage_seconds["a"] == pytest.approx(base.median_seconds, rel=0.01)
     ratio, frames = final.judged().ratios["pinned"].value, (base.median_seconds, head.median_seconds)
     assert (ratio, *frames) == pytest.approx((1.2, 0.012, 0.0144))
     assert changes(final.loop.steps, final.entry, "pinned")[0].seconds == pytest.approx(0.0024, rel=0.01)
