@@ -66,8 +66,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was imported stays, so that no collection of garbage, as before measuring, walks it again."""
+    """What was imported stays, so that no collection of garbage, as before measuring, walks it again. No test
+    runs a program for another of its name and size, written in the same second."""
     gc.freeze()
+    sys.dont_write_bytecode = True
 
 
 MOST_SECONDS = 1200

@@ -142,9 +142,7 @@ RIGHT: dict[str, tuple[Edit, ...]] = {
 
 @pytest.fixture(autouse=True)
 def _without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a worker: a program that imports CuPy itself is not judged, and another test may have done so.
-    Nor is one run for another of its size, written in the same second."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    """As in a worker: a program that imports CuPy itself is not judged, and another test may have done so."""
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
 
 
