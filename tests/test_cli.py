@@ -280,6 +280,12 @@ def test_ctrl_c_while_an_error_is_told_ends_the_command(
     assert command("report", "none.json").code == 130
 
 
+def test_ctrl_c_in_a_text_that_exec_runs_has_its_exit_code_too(tmp_path: Path) -> None:
+    act = "exec('import os; os.kill(os.getpid(), 2)')"
+    (tmp_path / "m.py").write_text(f"from advisor.cli import app; app.app = lambda **_: {act}; app.main()")
+    assert ran([sys.executable, "-m", "m"], tmp_path).returncode == 130
+
+
 def test_a_killed_parent_leaves_no_child_and_what_was_measured(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     with begun(ADVISOR, tmp_path, *HANGING, "--set", f"note={note}") as process:

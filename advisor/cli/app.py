@@ -149,6 +149,8 @@ def _take_signals() -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else _as_interrupt)
     # At exit Python restores the default handlers; a signal then would change the exit code.
     atexit.register(lambda: [signal.signal(number, signal.SIG_IGN) for number in every])
+    # Ctrl-C in what `exec` ran, as it does for a dataclass, ends `python -m` by SIGINT unless it runs again.
+    atexit.register(lambda: exec(""))
 
 
 def _as_interrupt(*_: object) -> NoReturn:
