@@ -246,10 +246,8 @@ def test_a_script_takes_from_the_files_what_means_something_for_it(tmp_path: Pat
 
 
 def test_what_a_run_is_asked_for() -> None:
-    assert [(each.file, each.workload) for each in (asked("a/b.py"), asked("a/b.py::two"))] == [
-        (Path("a/b.py"), None),
-        (Path("a/b.py"), "two"),
-    ]
+    found = [(each.file, each.workload) for each in (asked("a/b.py"), asked("a/b.py::two"))]
+    assert found == [(Path("a/b.py"), None), (Path("a/b.py"), "two")]
     assert asked("b.py").strategies == STRATEGIES
     chosen = asked("b.py", strategies=["zero-copy", "pageable", "zero-copy"]).strategies
     assert [strategy.name for strategy in chosen] == ["pageable", "zero-copy"], "in the order of the table"
