@@ -29,7 +29,7 @@ with suppress(ImportError, AttributeError):  # else examples hang on which modul
     from hypothesis.internal.conjecture import providers as own
 
     none, found = own._local_constants, own._get_local_constants
-    own._get_local_constants = lambda: none if settings.default.derandomize else found()
+    own._get_local_constants = lambda *of: none if settings.default.derandomize else found(*of)
 
 # Tests run in more processes than there are processors; each takes one.
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"))
