@@ -16,11 +16,12 @@ from advisor.errors import NothingMeasured, WorkloadError
 from advisor.measure.jobs import DESCRIPTION, Description, Problem, ReferenceRun, Sample, TraceRun
 from advisor.measure.launcher import Ended
 from advisor.measure.steps import named
+from advisor.profiles.amounts import held
 from advisor.profiles.figures import Block, FrameEnergy, FrameFigures, PageLocking, Quantile, StrategyFigures
 from advisor.profiles.schema import RAISED, WRONG_RESULTS, Failed, Measured, Result, Trace, WorkloadRecord
 from advisor.strategies.registry import BASELINE
 from advisor.texts import listed
-from advisor.verdicts.scores import accounted, held
+from advisor.verdicts.scores import accounted
 
 
 @dataclass

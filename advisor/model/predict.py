@@ -20,6 +20,7 @@ from advisor.model.simulate import Simulated, simulate, with_declared
 from advisor.model.terms import DRAWS, Values, constant, span
 from advisor.profiles.conclusions import Advice, Recommendation
 from advisor.profiles.schema import (
+    LARGEST_DRAW,
     WRONG_RESULTS,
     Failed,
     Predicted,
@@ -194,7 +195,7 @@ def _row(
         cpu_busy=cpu_busy,
         host_interval=_interval(outcome, host=True),
         device_path_interval=_interval(outcome, host=False),
-        draws=" ".join(str(min(max(1, round(1000 * x)), 9_999_999)) for x in outcome.seconds[1:] / likely),
+        draws=" ".join(str(min(max(1, round(1000 * x)), LARGEST_DRAW)) for x in outcome.seconds[1:] / likely),
     )
 
 

@@ -8,8 +8,9 @@ from pydantic import AfterValidator, Field
 
 # Below a cycle of any clock, and beyond thirty million years, a time is damage: it would overflow in what is
 # computed from it.
-Seconds = Annotated[float, Field(ge=0, le=1e15)]
-PositiveSeconds = Annotated[float, Field(ge=1e-12, le=1e15)]
+_SHORTEST, _LONGEST = 1e-12, 1e15
+Seconds = Annotated[float, Field(ge=0, le=_LONGEST)]
+PositiveSeconds = Annotated[float, Field(ge=_SHORTEST, le=_LONGEST)]
 
 
 def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
@@ -19,6 +20,13 @@ def _ordered(ends: tuple[float, float]) -> tuple[float, float]:
 
 
 Interval = Annotated[tuple[PositiveSeconds, PositiveSeconds], AfterValidator(_ordered)]
+
+
+def held(low: float, high: float) -> tuple[float, float]:
+    """An interval of seconds as far as a record holds it: that of two very different processes has no end."""
+    return max(low, _SHORTEST), min(high, _LONGEST)
+
+
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[int, Field(gt=0)]
 Amount = Annotated[float, Field(ge=0)]

@@ -218,6 +218,7 @@ class Failed(figures.Row):
 
 
 Draws = Annotated[Word, Field(pattern=r"^[1-9][0-9]{0,6}( [1-9][0-9]{0,6})*$", max_length=8000)]
+LARGEST_DRAW = 9_999_999
 
 
 class Predicted(figures.Row):

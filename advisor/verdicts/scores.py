@@ -19,6 +19,7 @@ import numpy as np
 
 from advisor import stats
 from advisor.profiles import figures as saved
+from advisor.profiles.amounts import held
 from advisor.profiles.conclusions import Objective, counts_latency
 from advisor.profiles.schema import Measured, Predicted, Profile
 from advisor.verdicts.estimate import Block, margins, times
@@ -149,11 +150,6 @@ def timings(blocks: Sequence[saved.Block], objective: Objective, confidence: flo
         name: Timing(seconds, latencies[name] if name in overlapping else None, off[name], counted.get(name))
         for name, seconds in periods.items()
     }
-
-
-def held(low: float, high: float) -> tuple[float, float]:
-    """An interval of seconds as far as a record holds it: that of two very different processes has no end."""
-    return max(low, 1e-12), min(high, 1e15)
 
 
 def timed(row: Measured, timing: Timing, objective: Objective, hosts: Collection[str], gpus: int) -> Measured:
