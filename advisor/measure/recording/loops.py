@@ -45,6 +45,11 @@ Scope = tuple[str, int]
 """Name and first line of a code object."""
 
 
+def _uncounted(iterable: Any = None) -> Any:
+    """Stands for each of a loop's four calls where it is not counted."""
+    return iterable
+
+
 class Loop:
     """One `for`, `while` or comprehension, and how often it turned."""
 
@@ -149,7 +154,7 @@ class Loop:
         """At the end of the script; a thread that goes on turns it uncounted, while its figures are read."""
         if self.fast is not None:
             self.slow_down()
-        self._table[self._index : self._index + 4] = [lambda iterable=None: iterable] * 4
+        self._table[self._index : self._index + 4] = [_uncounted] * 4
         self._forget_idle()
 
     def _keep(self, seconds: float) -> None:
@@ -164,8 +169,8 @@ class Loop:
         fast = now - self.since < self.quiet * FAST_SECONDS
         self.quiet, self.since = 0, now
         if fast:
-            self.fast, skip = count(), lambda iterable=None: iterable
-            self._table[self._index : self._index + 3] = self.fast.__next__, skip, skip
+            self.fast = count()
+            self._table[self._index : self._index + 3] = self.fast.__next__, _uncounted, _uncounted
             self.begun, self.open = None, True
 
     def slow_down(self) -> None:
