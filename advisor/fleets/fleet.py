@@ -156,17 +156,7 @@ class Dispatcher:
         worker, selection, no_gpu = reply.worker, self._request.selection, self._request.template.no_gpu
         machine = None
         try:
-            if reply.not_installed:
-                step = f"Install it: pip install 'gpu-memory-advisor[fleet]=={__version__}'"
-                raise NothingMeasured("advisor is not installed there", next_step=step)
-            if reply.text is None:
-                what = f"it cannot report its devices: {reply.reason}"
-                raise NothingMeasured(what, next_step="Check the worker's log.")
-            try:
-                machine = Machine.model_validate_json(reply.text)
-            except ValidationError as problem:
-                what = f"its report of its devices cannot be read: {first_error(problem)}"
-                raise NothingMeasured(what, next_step=_SAME_VERSION) from None
+            machine = _machine(reply)
             planning.require_fit(machine, no_gpu=no_gpu)
         except NothingMeasured as why:
             self._results.unfit(worker, machine.host if machine else "", why)
@@ -192,20 +182,8 @@ class Dispatcher:
             home = next(((w, d) for w, d in free if self._cluster.lock(d.lock)), None)
             if free and home is None:
                 self._results.waits(f"another command uses {item.device.name}")
-            if home is None:  # the item waits, or fails if there has been no such device for too long
-                now = self._clock()
-                inspecting = any(running.item is None for running in self._calls.values())
-                if inspecting or next(self._homes(item), None) is not None:
-                    self._waiting.append(replace(item, since=now))
-                elif now - (item.since or now) < self._request.another:
-                    self._waiting.append(replace(item, since=item.since or now))
-                else:
-                    answer = Answer(
-                        status="lost",
-                        reason=f"{item.reason or 'the worker was lost'}; no other worker has this device",
-                        next_step="Start its worker again, then run the same command with --resume.",
-                    )
-                    self._results.ended(item, answer, 0.0)
+            if home is None:
+                self._wait_on(item)
                 continue
             worker, device = home
             places.add(device.place)
@@ -222,6 +200,22 @@ class Dispatcher:
             for device in own:
                 if worker not in item.tried and self._request.key(device) == key:
                     yield worker, device
+
+    def _wait_on(self, item: Item) -> None:
+        """Keeps the item waiting; it fails if there has been no such device for too long."""
+        now = self._clock()
+        inspecting = any(running.item is None for running in self._calls.values())
+        if inspecting or next(self._homes(item), None) is not None:
+            self._waiting.append(replace(item, since=now))
+        elif now - (item.since or now) < self._request.another:
+            self._waiting.append(replace(item, since=item.since or now))
+        else:
+            answer = Answer(
+                status="lost",
+                reason=f"{item.reason or 'the worker was lost'}; no other worker has this device",
+                next_step="Start its worker again, then run the same command with --resume.",
+            )
+            self._results.ended(item, answer, 0.0)
 
     def _end(self, call: str) -> _Running:
         running = self._calls.pop(call)
@@ -249,6 +243,20 @@ def _answer(reply: Reply) -> Answer:
     except ValidationError as problem:
         reason = f"the worker's answer cannot be read: {first_error(problem)}"
         return Answer(status="failed", reason=reason, next_step=_SAME_VERSION)
+
+
+def _machine(reply: Reply) -> Machine:
+    if reply.not_installed:
+        step = f"Install it: pip install 'gpu-memory-advisor[fleet]=={__version__}'"
+        raise NothingMeasured("advisor is not installed there", next_step=step)
+    if reply.text is None:
+        what = f"it cannot report its devices: {reply.reason}"
+        raise NothingMeasured(what, next_step="Check the worker's log.")
+    try:
+        return Machine.model_validate_json(reply.text)
+    except ValidationError as problem:
+        what = f"its report of its devices cannot be read: {first_error(problem)}"
+        raise NothingMeasured(what, next_step=_SAME_VERSION) from None
 
 
 @dataclass(frozen=True)

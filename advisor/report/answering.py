@@ -110,9 +110,8 @@ def predicted_answer(profile: Profile, prediction: Prediction) -> Answer:
         same = abs(one.physical_bytes - first.physical_bytes) <= SAME_MEMORY * one.physical_bytes
         return near and same and (base is None or base not in (one, first))  # the baseline stays alone
 
-    alike: list[
-        list[str]
-    ] = []  # share a bar: near in likely times, the same in memory; the baseline is alone
+    # Those near in likely times with the same memory share a bar; the baseline is alone.
+    alike: list[list[str]] = []
     for one in sorted(rows.values(), key=lambda row: row.likely_seconds):
         home = next((group for group in alike if is_like(one, rows[group[0]])), None)
         if home is None:

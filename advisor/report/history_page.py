@@ -241,16 +241,7 @@ def _steps(series: Series, name: str) -> blocks.Table:
 
 def _table(series: Series, name: str) -> blocks.Table:
     strategies = series.track.with_figures
-    stops, places = series.track.stops, {change.at for change in series.changes}
-    each_row = []
-    for i, (entry, stop) in enumerate(zip(series.entries, stops, strict=True)):
-        # By rank the ends and the changes stay longest, then evenly spread others.
-        new = i in (0, len(stops) - 1) or stops[i].optima.chosen != stops[i - 1].optima.chosen
-        rank = 0.0 if new or i in places or i + 1 in places else 20.0 - (i & -i).bit_length()
-        cells = tuple(cell(stop, name) for name in strategies)
-        note = f"{entry.time:%Y-%m-%d}"
-        each_row.append(blocks.Row(words.name(entry.label), cells, note=note, rank=rank))
-    rows = tuple(each_row)
+    rows = tuple(_rows(series, strategies))
     only = f" {MOST_ROWS} of {len(rows)} profiles: those at changes, the others evenly spread."
     only *= len(rows) > MOST_ROWS
     heads = tuple(blocks.Column(words.code(each)) for each in strategies)
@@ -274,3 +265,13 @@ def _is_predicted(series: Series) -> bool:
 
 def _what(series: Series) -> str:
     return "Predicted kernels and copies per frame" if _is_predicted(series) else "Time per frame"
+
+
+def _rows(series: Series, strategies: Sequence[str]) -> Iterator[blocks.Row]:
+    """A row for each profile; by rank the ends and the changes stay longest, then evenly spread others."""
+    stops, places = series.track.stops, {change.at for change in series.changes}
+    for i, (entry, stop) in enumerate(zip(series.entries, stops, strict=True)):
+        new = i in (0, len(stops) - 1) or stops[i].optima.chosen != stops[i - 1].optima.chosen
+        rank = 0.0 if new or i in places or i + 1 in places else 20.0 - (i & -i).bit_length()
+        cells = tuple(cell(stop, name) for name in strategies)
+        yield blocks.Row(words.name(entry.label), cells, note=f"{entry.time:%Y-%m-%d}", rank=rank)
