@@ -199,6 +199,12 @@ def _serve(link: Sequence[int], modules: str) -> NoReturn:
     sys.exit("the server returned")
 
 
+def processes_with(variable: str, value: str) -> list[psutil.Process]:
+    """Those that were started with this in their environment."""
+    every = psutil.process_iter(["environ"])
+    return [process for process in every if (process.info["environ"] or {}).get(variable) == value]
+
+
 def _undo_handlers() -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         signal.signal(number, handler)

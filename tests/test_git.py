@@ -8,13 +8,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-import psutil
 import pytest
 from running import eventually, is_gone
 from test_revisions import add_submodule, commit, git, work
 
 from advisor.errors import FileProblem, UsageError
 from advisor.measure.revisions import Git, Unanswered, base_of, checkout, commit_of, dirty, repository
+from tests.forking import processes_with
 
 __all__ = ["work"]
 
@@ -222,8 +222,7 @@ def test_a_git_that_hangs_or_talks_without_end_or_is_interrupted_is_ended(
     asked = Git(tmp_path, 0.5 if "0.5 s" in problem else 60.0, variables={"MARK": str(tmp_path)})
     with pytest.raises(Unanswered if problem else KeyboardInterrupt, match=problem or None):
         asked.ask("rev-parse", "HEAD")
-    running = [(each.pid, each.info["environ"] or {}) for each in psutil.process_iter(["environ"])]
-    marked = [pid for pid, variables in running if variables.get("MARK") == str(tmp_path)]
+    marked = [process.pid for process in processes_with("MARK", str(tmp_path))]
     assert eventually(lambda: all(map(is_gone, marked))), "killed ones have a moment"
 
 

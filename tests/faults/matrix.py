@@ -25,7 +25,7 @@ from tests.faults.secret_cases import echoes, secrets
 from tests.faults.surrounding_cases import histories, names, signals, streams, surroundings
 from tests.faults.usage_cases import options
 from tests.faults.workload_cases import processes, workloads
-from tests.forking import Started
+from tests.forking import Started, processes_with
 
 GROUPS = (
     *(workloads, processes, options, profiles, configurations, files, secrets, echoes),
@@ -176,8 +176,7 @@ def _of_files(case: Case, folder: Path) -> list[str]:
 
 def _left(folder: Path) -> list[str]:
     """Processes that the command left; ended here. Of one that was killed they have a moment to end."""
-    running, told = psutil.process_iter(["environ"]), []
-    left = [each for each in running if (each.info["environ"] or {}).get("FAULT_CASE") == str(folder)]
+    left, told = processes_with("FAULT_CASE", str(folder)), []
     for process in psutil.wait_procs(left, timeout=_MOMENT)[1] if left else ():
         with suppress(psutil.Error):
             if process.status() != psutil.STATUS_ZOMBIE:
